@@ -1,6 +1,6 @@
-//! What a client can ask of an agent: [`Call`], the same for all versions and bindings.
+//! [`Call`]: the requests of a client to an agent, independent of version and binding.
 //!
-//! [`Endpoint::http_request`] writes a call for the two bindings over HTTP; gRPC has its own messages (module `pb`).
+//! [`Endpoint::http_request`] encodes a call for the two bindings over HTTP; gRPC has its own messages (module `pb`).
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use aqueduct_core::{Interrupt, Metadata};
 use serde_json::Value;
 
 use crate::card::Endpoint;
-use crate::error::RequestError;
+use crate::error::Error;
 use crate::version::{Binding, JSON, VERSION_HEADER, Version};
 use crate::wire::{Message, Part, Role, Text};
 use crate::{jsonrpc, rest};
@@ -17,75 +17,75 @@ use crate::{jsonrpc, rest};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Call {
-    /// Say something and take the answer whole.
+    /// Sends a message; the response is complete.
     SendMessage(Box<SendMessage>),
-    /// Say something and take the answer as a stream.
+    /// Sends a message; the response is a stream.
     SendStreamingMessage(Box<SendMessage>),
-    /// Ask where a task stands.
+    /// Reads a task.
     GetTask {
-        /// Which.
+        /// The id of the task.
         id: String,
-        /// How many messages of its history to send; absent: as many as the server likes.
+        /// The number of history messages to return; `None` leaves it to the server.
         history_length: Option<u32>,
     },
-    /// Ask for many tasks (1.0 only).
+    /// Lists tasks (1.0 only).
     ListTasks(Box<ListTasks>),
-    /// Stop a task.
+    /// Cancels a task.
     CancelTask {
-        /// Which.
+        /// The id of the task.
         id: String,
-        /// What to tell with it (1.0 only).
+        /// Metadata of the request (1.0 only).
         metadata: Option<Metadata>,
     },
-    /// Take the rest of a task as a stream.
+    /// Streams the rest of a task.
     SubscribeToTask {
-        /// Which.
+        /// The id of the task.
         id: String,
     },
-    /// Ask to be called back about a task.
+    /// Registers push notifications for a task.
     CreatePushConfig(Box<PushConfig>),
-    /// Ask for one such wish.
+    /// Reads one push configuration.
     GetPushConfig {
-        /// Of which task.
+        /// The id of the task.
         task_id: String,
-        /// Which.
+        /// The id of the configuration.
         id: String,
     },
-    /// Ask for all such wishes.
+    /// Lists all push configurations of a task.
     ListPushConfigs {
-        /// Of which task.
+        /// The id of the task.
         task_id: String,
     },
-    /// Take such a wish back.
+    /// Deletes a push configuration.
     DeletePushConfig {
-        /// Of which task.
+        /// The id of the task.
         task_id: String,
-        /// Which.
+        /// The id of the configuration.
         id: String,
     },
-    /// Ask for the card that only known clients may see.
+    /// Reads the extended card, which requires authentication.
     GetExtendedCard,
 }
 
-/// What to say, and how to be answered.
+/// A message, and how the response is returned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SendMessage {
-    /// What to say.
+    /// The message.
     pub message: Message<'static>,
-    /// Media types that can be shown; empty: any.
+    /// Media types that the client accepts; empty for any.
     pub accepted_output_modes: Vec<String>,
-    /// How many messages of the history to send back.
+    /// The number of history messages to return.
     pub history_length: Option<u32>,
-    /// True to be answered before the task is done. Without effect on streams.
+    /// Set to receive the response before the task is done. Has no effect on streams.
     pub return_immediately: bool,
-    /// Where to be called back.
+    /// The push configuration of the new task.
     pub push: Option<PushConfig>,
-    /// What to tell with the request.
+    /// Metadata of the request.
     pub metadata: Option<Metadata>,
 }
 
 impl SendMessage {
-    /// A message of the user.
+    /// Returns a request with this message and defaults for everything else.
     pub fn new(message: Message<'static>) -> Self {
         Self {
             message,
@@ -98,47 +98,47 @@ impl SendMessage {
     }
 }
 
-/// The filters of [`Call::ListTasks`]. Absent ones are the server's choice.
+/// The filters of [`Call::ListTasks`]. The server chooses absent ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListTasks {
-    /// Only of that conversation.
+    /// Only tasks of that context.
     pub context_id: Option<String>,
-    /// Only in that state (1.0 name).
+    /// Only tasks in that state (1.0 name).
     pub status: Option<String>,
-    /// At most so many at once (1 to 100).
+    /// The number of tasks per page (1 to 100).
     pub page_size: Option<u32>,
-    /// Where the page before ended.
+    /// The token of the next page, from the response before.
     pub page_token: Option<String>,
-    /// How much history each.
+    /// The number of history messages per task.
     pub history_length: Option<u32>,
-    /// Only those whose status is newer (RFC 3339).
+    /// Only tasks whose status is newer (RFC 3339).
     pub status_timestamp_after: Option<String>,
-    /// With what they produced.
+    /// Set to include artifacts.
     pub include_artifacts: Option<bool>,
 }
 
-/// Where and how an agent calls back.
+/// The target of push notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PushConfig {
-    /// About which task. Empty inside a [`SendMessage`]: the task has no id yet.
+    /// The id of the task. Empty inside a [`SendMessage`]: the task has no id yet.
     pub task_id: String,
-    /// Its id; empty: the server's choice.
+    /// The id of the configuration; empty leaves it to the server.
     pub id: String,
-    /// Where.
+    /// The address of the receiver.
     pub url: String,
-    /// A secret by which the receiver knows the sender.
+    /// A secret by which the receiver authenticates the sender.
     pub token: Option<String>,
     /// Scheme and credentials for the receiver.
     pub authentication: Option<(String, String)>,
 }
 
-/// A task and its conversation. Follow-ups need both: with the task alone, Python servers run the executor in a
-/// fresh context and fail (client rule 7).
+/// A task and its context. Follow-ups need both: with the task alone, Python servers run the executor in a new context
+/// and fail (client rule 7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskRef {
-    /// The task.
+    /// The id of the task.
     pub task_id: String,
-    /// Its conversation.
+    /// The id of its context.
     pub context_id: String,
 }
 
@@ -148,12 +148,12 @@ impl TaskRef {
     /// Metadata key of the context id in interrupts.
     pub const CONTEXT_ID: &'static str = "contextId";
 
-    /// The task that an interrupt of this adapter belongs to.
+    /// Returns the task of an interrupt of this adapter.
     pub fn of_interrupt(interrupt: &Interrupt) -> Option<Self> {
         Self::of_metadata(interrupt.metadata.as_ref()?)
     }
 
-    /// The task that such metadata names.
+    /// Returns the task that the metadata name.
     pub fn of_metadata(metadata: &Arc<Metadata>) -> Option<Self> {
         let field = |key: &str| metadata.get(key).and_then(Value::as_str);
         Some(Self {
@@ -163,7 +163,7 @@ impl TaskRef {
     }
 }
 
-/// A message of the user, that starts a task in a conversation (if one is named) or a new one.
+/// Returns a message of the user that starts a task, in the given context or in a new one.
 pub fn user_message(
     message_id: impl Into<String>,
     context_id: Option<String>,
@@ -178,7 +178,7 @@ pub fn user_message(
     }
 }
 
-/// A message of the user to a task that waits for it.
+/// Returns a message of the user to an interrupted task.
 pub fn follow_up(
     message_id: impl Into<String>,
     task: &TaskRef,
@@ -189,37 +189,37 @@ pub fn follow_up(
     message
 }
 
-/// An HTTP request, ready to be sent.
+/// An HTTP request, ready to be sent by a transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpRequest {
     /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
-    /// The whole address.
+    /// The complete address.
     pub url: String,
-    /// Lower-case names.
+    /// The headers, with names in lower case.
     pub headers: Vec<(&'static str, String)>,
     /// The body; empty for `GET` and `DELETE`.
     pub body: Vec<u8>,
-    /// True if the answer is a stream. It may still be one JSON body (client rule 2).
+    /// Set if a stream is requested. The response may still be one JSON body (client rule 2).
     pub streaming: bool,
 }
 
 impl Endpoint {
-    /// Writes a call. `id` becomes the JSON-RPC id; REST has none.
+    /// Encodes a call. `id` becomes the JSON-RPC id; REST has none.
     ///
     /// # Errors
     ///
-    /// An error if the binding has no such call, or a value cannot be written.
-    pub fn http_request(&self, call: &Call, id: u64) -> Result<HttpRequest, RequestError> {
+    /// Returns an error if the binding has no such call, or if a value cannot be encoded.
+    pub fn http_request(&self, call: &Call, id: u64) -> Result<HttpRequest, Error> {
         match self.binding {
             Binding::JsonRpc => jsonrpc::request(self, call, id),
             Binding::HttpJson => rest::request(self, call),
-            Binding::Grpc => Err(RequestError::NotHttp(Binding::Grpc.as_str())),
+            Binding::Grpc => Err(Error::NotHttp(Binding::Grpc.as_str())),
         }
     }
 }
 
-/// The request for an agent's card. It names version 1.0: some servers show a 0.3 card to those who do not.
+/// Returns the request for an agent's card. It names version 1.0: some servers return a 0.3 card otherwise.
 pub fn card_request(url: impl Into<String>) -> HttpRequest {
     HttpRequest {
         method: "GET",
@@ -231,7 +231,7 @@ pub fn card_request(url: impl Into<String>) -> HttpRequest {
 }
 
 impl Call {
-    /// True if the answer is a stream.
+    /// Returns `true` if the response is a stream.
     pub fn is_streaming(&self) -> bool {
         matches!(self, Self::SendStreamingMessage(_) | Self::SubscribeToTask { .. })
     }

@@ -1,4 +1,4 @@
-//! Settings of decoder, client and converters, each with its reason. All have a default that loses nothing.
+//! Settings of decoder, client and converters, each with its reason. No default loses content.
 
 use std::time::Duration;
 
@@ -8,47 +8,47 @@ use crate::recognise::Recognisers;
 use crate::version::Version;
 use crate::wire::Dialect;
 
-/// How a task's events are read.
+/// How the events of a task are decoded.
 #[derive(Debug, Clone)]
 pub struct DecodeConfig {
-    /// The agent: the root, or the child of whoever called it.
+    /// The source of the agent: the root, or a child of its caller.
     pub source: Source,
     /// What the end of the task ends.
     pub ending: Ending,
-    /// How the peer spells JSON. Wrong only costs the wrapping of data parts in 0.3 over REST.
+    /// The JSON dialect of the peer. A wrong value only affects the wrapping of data parts in 0.3 over REST.
     pub dialect: Dialect,
-    /// Who recognises tool notices, plans and final results in what is only words.
+    /// Recognisers of tool notices, plans and final results in plain text.
     pub recognisers: Recognisers,
-    /// How a question to the user is told.
+    /// The form of interrupts.
     pub interrupts: InterruptView,
     /// What `auth-required` means for the stream.
     pub auth_required: AuthRequired,
-    /// How the work of agents behind the agent is told.
+    /// The form of artifacts of agents behind the agent.
     pub sub_agents: SubAgents,
-    /// How status texts and messages stream.
+    /// The shape in which status texts and messages stream.
     pub stream: StreamShape,
-    /// What becomes of a status text that may be the answer.
+    /// The treatment of a status text that may be the answer.
     pub unclear: Unclear,
-    /// The channel of a `completed` message that differs from the answer ("Done.", beside artifacts). Without any
-    /// other answer such a message *is* the answer.
+    /// The channel of a `completed` message that differs from the answer ("Done.", beside artifacts). Without any other
+    /// answer such a message *is* the answer.
     pub closing_remark: ClosingRemark,
-    /// If a completed task has shown nothing but status texts, its last one is told again as the answer. Older
-    /// agents answer in a `working` status and complete without a word; a frontend that folds intermediate text
-    /// away would show nothing.
+    /// Set to emit the last status text of a completed task again as the answer, if the task has shown nothing but
+    /// status texts. Older agents answer in a `working` status and complete without a message; a frontend that hides
+    /// intermediate text would show nothing.
     pub promote_last_status: bool,
-    /// If a chunk that appends to an artifact repeats all of it, it is taken for a restatement and adds nothing.
-    /// Microsoft Agent Framework sends the whole message again after its chunks, as one more chunk.
+    /// Set to suppress a chunk that appends to an artifact and repeats all of it. Microsoft Agent Framework sends the
+    /// complete message again after its chunks, as one more chunk.
     pub drop_restated_chunks: bool,
-    /// Reads the [marks](crate::mark) of Aqueduct's own server, which restore the stream as it was.
+    /// Whether the [marks](crate::mark) of Aqueduct's own server are decoded, which restore the original stream.
     pub marks: Marks,
-    /// The message that this stream answers. History up to it belongs to earlier turns.
+    /// The id of the message that this stream answers. History up to it belongs to earlier turns.
     pub sent_message_id: Option<String>,
-    /// True if that message went to a task that existed before: what its first snapshot holds is known already.
+    /// Set if that message was sent to an existing task: the content of its first snapshot is then known already.
     pub follow_up: bool,
-    /// Tools that a frontend offers, by name. A task that waits for nothing but their results has called them: the turn
-    /// ends well, and the next one brings the results.
+    /// Names of the tools that a frontend offers. A task that waits only for their results has called them: the turn
+    /// ends as a success, and the next one contains the results.
     pub frontend_tools: Vec<ByteString>,
-    /// How much is remembered.
+    /// Limits of the decoder's memory.
     pub limits: DecodeLimits,
 }
 
@@ -77,43 +77,42 @@ impl Default for DecodeConfig {
 }
 
 impl DecodeConfig {
-    /// For an agent that the run is about.
+    /// Returns settings for the agent of a run.
     pub fn root() -> Self {
         Self::default()
     }
 
-    /// For a sub-agent: its end closes its lane, and the run goes on.
+    /// Returns settings for a sub-agent: its end closes its lane, and the run continues.
     pub fn lane(source: Source) -> Self {
         Self { source, ending: Ending::Lane, ..Self::default() }
     }
 }
 
-/// What the texts of `working` statuses, and messages on the stream of a task, are to each other and to the answer.
+/// How the texts of `working` statuses, and messages on the stream of a task, relate to each other and to the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StreamShape {
-    /// As the framework's marks or the texts themselves show, reconciled with the artifact or the final status.
+    /// Detected from the marks of the framework or the texts, reconciled with the artifact or the final status.
     #[default]
     Auto,
-    /// Each status text is a notice: a text of its own on the way to the answer.
+    /// Each status text is a notice: a separate intermediate text.
     Notices,
-    /// Each text is the next piece of the answer. A text that repeats all of them adds nothing.
+    /// Each text is the next fragment of the answer. A text that repeats all of them adds nothing.
     Fragments,
     /// Each text is the answer so far.
     Cumulative,
-    /// Each text is the next piece of the answer, whatever it repeats.
+    /// Each text is the next fragment of the answer, whatever it repeats.
     Deltas,
-    /// Each text is a whole message of the answer.
+    /// Each text is a complete message of the answer.
     Answer,
 }
 
-/// What becomes of a status text that may be the answer, or a notice.
+/// The treatment of a status text that may be the answer or a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unclear {
-    /// It is held until what follows decides ([`Decoder::release_held`](crate::Decoder::release_held) ends the wait).
+    /// Held until the next events decide ([`Decoder::release_held`](crate::Decoder::release_held) ends the wait).
     #[default]
     Hold,
-    /// It is shown at once, as part of the answer: for readers that make no difference between the answer and the way
-    /// to it.
+    /// Shown at once, as part of the answer: for readers that do not distinguish the answer from intermediate text.
     Show,
 }
 
@@ -126,67 +125,69 @@ pub enum Ending {
     Lane,
 }
 
-/// What the marks of Aqueduct's own server are taken for.
+/// The treatment of the marks of Aqueduct's own server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marks {
-    /// What they say.
+    /// Decoded.
     Read,
-    /// Metadata like any other.
+    /// Kept as metadata like any other.
     Ignore,
 }
 
-/// How `input-required` and `auth-required` are told.
+/// The form of `input-required` and `auth-required`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterruptView {
-    /// As interrupts: the run waits, and the answer resumes the same task.
+    /// Interrupts: the run waits, and the reply resumes the same task.
     Interrupt,
-    /// As text of the answer, after which the turn is over; for frontends that know no interrupts.
+    /// Text of the answer, after which the turn ends; for frontends without interrupts.
     Text,
 }
 
-/// What `auth-required` means for the stream. (The specification says both, §3.1.2 and §7.6.1.)
+/// What `auth-required` means for the stream. (The specification has both, §3.1.2 and §7.6.1.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthRequired {
-    /// The turn is over, as with `input-required`.
+    /// The turn ends, as with `input-required`.
     EndsTurn,
-    /// The agent goes on by itself once the user has authorised it elsewhere; the turn is over when the stream is.
+    /// The agent continues by itself once the user has authorised it elsewhere; the turn ends with the stream.
     KeepsStream,
 }
 
-/// How artifacts are told that an agent passes on from agents of its own (recognisers say whose they are).
+/// The form of artifacts that an agent forwards from its own sub-agents (recognisers determine the sub-agent).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubAgents {
-    /// As its own, with the name in their metadata. Supervisors pass on as the answer what they do not rewrite.
+    /// As the agent's own, with the name of the sub-agent in the metadata. Supervisors forward as the answer what they
+    /// do not rewrite.
     Inline,
-    /// In a lane for each.
+    /// In a lane per sub-agent.
     Lanes,
 }
 
 /// The channel of a `completed` message beside another answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClosingRemark {
-    /// Words on the way.
+    /// Intermediate text.
     Intermediate,
     /// Part of the answer.
     Answer,
 }
 
-/// How much one task may make the decoder remember.
+/// Limits of what one task may make the decoder remember.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeLimits {
-    /// Artifacts remembered. Agents make two per tool call, so ten thousand is a task of hours; each costs about
-    /// 200 bytes. Past it, the oldest is forgotten, and a snapshot that repeats it shows it again.
+    /// Artifacts that are remembered. Agents create two per tool call, so ten thousand is a task of hours; each costs
+    /// about 200 bytes. Beyond the limit the oldest is dropped, and a snapshot that repeats it shows it again.
     pub artifacts: usize,
-    /// Artifacts whose text is held open for more. An agent that makes a new one for every chunk and never says
-    /// `lastChunk` would otherwise run into the limit of open blocks (256). Past it, the one that was silent the
-    /// longest is ended; more of it would be a new block.
+    /// Artifacts whose text is held open for more. An agent that creates an artifact for every chunk and never sets
+    /// `lastChunk` would otherwise reach the limit of open blocks (256). Beyond the limit the least recently used one
+    /// is ended; more of it becomes a new block.
     pub open_artifacts: usize,
-    /// Status messages remembered, for the same reason and with the same consequence; each costs about 40 bytes.
+    /// Status messages that are remembered, for the same reason and with the same consequence; each costs about 40
+    /// bytes.
     pub messages: usize,
-    /// Bytes of the answer's words that are kept to find restatements of parts of it. Longer answers are still
-    /// recognised as a whole.
+    /// Bytes of the answer that are kept to find restatements of parts of it. Longer answers are still recognised as a
+    /// whole.
     pub compared_text: usize,
-    /// Tool notices waiting for their end. Past it, the oldest is taken for never ended.
+    /// Tool notices that wait for their end. Beyond the limit the oldest is treated as never ended.
     pub open_calls: usize,
 }
 
@@ -202,20 +203,20 @@ impl Default for DecodeLimits {
     }
 }
 
-/// How a client keeps hold of its task.
+/// How a client follows its task.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
-    /// How the task's events are read.
+    /// How the events of the task are decoded.
     pub decode: DecodeConfig,
-    /// True to take the answer as a stream; false for agents whose card says they cannot.
+    /// Set to request a stream; unset for agents whose card does not support streaming.
     pub streaming: bool,
-    /// The version that requests are sent in, where the same address may speak the other one (JSON-RPC): an agent that
-    /// knows none of its methods is asked once in the other version. `None` keeps to the endpoint's version.
+    /// The version of requests, where the same address may support the other one (JSON-RPC): an agent without the
+    /// method gets the request once in the other version. `None` always uses the endpoint's version.
     pub version: Option<Version>,
-    /// How a lost stream is found again.
+    /// How a lost stream is recovered.
     pub retry: Retry,
-    /// How long a status text is held that may be the answer, if nothing follows that decides. Agents that tell the
-    /// answer twice do so at once; a notice that shows this much later is still live.
+    /// How long a status text is held that may be the answer, if nothing decides before. Agents that send the answer
+    /// twice do so at once; a notice that is shown this much later is still timely.
     pub hold: Duration,
 }
 
@@ -231,30 +232,30 @@ impl Default for ClientConfig {
     }
 }
 
-/// How often, and after which pauses, a lost stream is looked for. Pauses are given as data: whoever drives the
-/// client waits, and may add jitter.
+/// The limits and pauses of recovery. Pauses are returned as data: the driver of the client waits, and may add jitter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// Attempts in a row that bring nothing new, before the task is given up. Five attempts with the pauses below
-    /// outlast a restart of the agent (7.5 s) and not the patience of a reader.
+    /// Consecutive attempts without new content before the client gives up. Five attempts with the pauses below outlast
+    /// a restart of the agent (7.5 s) and are short enough for a waiting reader.
     pub attempts: u32,
-    /// Streams of one turn that are taken up again, whatever they bring; then the task is looked at only. A server whose
-    /// streams tell all from the beginning and end would be asked for ever: what it replaces looks like news. Watchers that
-    /// fall behind the official Rust server need a stream for every 32 chunks.
+    /// Subscriptions of one turn, whatever they bring; then the task is only polled. A server whose streams repeat
+    /// everything and end would be subscribed to without end, because its replacements look like new content. Watchers
+    /// that fall behind the official Rust server need a subscription for every 32 chunks.
     pub streams: u32,
-    /// The pause before the second attempt; the first is made at once. It doubles each time.
+    /// The pause before the second attempt; the first is immediate. The pause doubles each time.
     pub base: Duration,
     /// The longest pause.
     pub cap: Duration,
-    /// The pause between two looks at a task that works and cannot be streamed.
+    /// The pause between two reads of a task that works and cannot be streamed.
     pub poll_interval: Duration,
-    /// Such looks in a row that show nothing new, before the task is given up. With the interval: half an hour.
+    /// Consecutive reads without new content before the client gives up. With the interval: half an hour.
     pub polls: u32,
-    /// The same for a task that the agent says is not there to be watched (-32001), although it is there to be looked
-    /// at: some servers say so of a task that nobody runs, some of one that runs elsewhere. With the interval: a minute.
+    /// As `polls`, for a task that the agent reports as not subscribable (-32001) although it can be read: some servers
+    /// do so for a task that is not executed, some for one that is executed elsewhere. With the interval: a minute.
     pub unwatchable_polls: u32,
-    /// The same if the stream ended with an error, and for a question that was answered and is still asked: the task
-    /// should say so itself, but servers are known that leave it `working` for ever. With the interval: ten seconds.
+    /// As `polls`, after a stream that ended with an error, and for an interrupt that was answered and is still
+    /// pending: the task should report that itself, but some servers leave it `working` without end. With the interval:
+    /// ten seconds.
     pub reported_polls: u32,
 }
 
@@ -274,48 +275,47 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// The pause before an attempt; the first is number 0.
+    /// Returns the pause before an attempt; the first is number 0.
     pub fn pause(&self, attempt: u32) -> Duration {
         let Some(doublings) = attempt.checked_sub(1) else { return Duration::ZERO };
         self.base.saturating_mul(2_u32.saturating_pow(doublings)).min(self.cap)
     }
 }
 
-/// When thoughts and words on the way become status messages, which nothing can be appended to.
+/// When thinking and intermediate text become status messages, which cannot be appended to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Notes {
-    /// Line by line, so that people can read each message.
+    /// Line by line, so that each message is readable.
     #[default]
     Lines,
-    /// At once, fragment by fragment, for readers who put them together again, as Aqueduct's own client does.
+    /// At once, fragment by fragment, for readers that join them again, as Aqueduct's own client does.
     Fragments,
 }
 
 impl Notes {
-    /// A line that grows beyond so many bytes leaves in pieces: nobody waits longer than for a paragraph.
+    /// A line longer than this many bytes is sent in pieces, so that no reader waits for more than a paragraph.
     pub const HELD: usize = 1024;
 }
 
-/// How a run is shown as an A2A task.
+/// How a run is encoded as an A2A task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The task. Every item carries it, and most events do not know their run, so it is given here.
+    /// The id of the task. Every item contains it, and most events do not know their run.
     pub task_id: ByteString,
-    /// The conversation.
+    /// The id of the context.
     pub context_id: ByteString,
     /// How intermediate text is shown. As text by default, in `working` statuses.
     pub intermediate: IntermediateView,
-    /// True to show thoughts, in `working` statuses whose parts say `thought`.
+    /// Set to show thinking, in `working` statuses whose parts have the metadata `thought`.
     pub thinking: bool,
-    /// When intermediate text and thoughts leave.
+    /// When intermediate text and thinking are sent.
     pub notes: Notes,
-    /// True to tell lanes, steps, state and usage, as `working` statuses. Without them, blocks still say whose
-    /// they are.
+    /// Set to send lanes, steps, state and usage, as `working` statuses. Blocks name their lane in either case.
     pub signals: bool,
 }
 
 impl Settings {
-    /// For a task of that id in that conversation: everything is shown.
+    /// Returns settings for a task with these ids that show everything.
     pub fn new(task_id: impl Into<ByteString>, context_id: impl Into<ByteString>) -> Self {
         Self {
             task_id: task_id.into(),
@@ -327,7 +327,7 @@ impl Settings {
         }
     }
 
-    /// The task has the run's id, the conversation that of the thread.
+    /// Returns settings for a run: the task has the id of the run, the context that of the thread.
     pub fn of_run(run: &RunInfo) -> Self {
         Self::new(run.run_id.as_bytes().clone(), run.thread_id.as_bytes().clone())
     }

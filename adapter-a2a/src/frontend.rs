@@ -1,4 +1,5 @@
-//! What a frontend gives an A2A agent beside the user's words, and what comes back: `docs/a2a.md` §9 has the names.
+//! Data that a frontend sends to an A2A agent beside the user's message, and the data that the agent returns:
+//! `docs/a2a.md` §9 has the names.
 //!
 //! ```text
 //! state, context, tools, forwarded properties ──► metadata `ag-ui` of the message and of the request
@@ -9,7 +10,7 @@
 //! input-required with `tool-call` parts for tools that the frontend offered ─────────────► tool calls of the run
 //! ```
 //!
-//! An agent that knows none of these names finds metadata that it may ignore.
+//! An agent that knows none of these names receives metadata that it may ignore.
 
 use aqueduct_core::message::ToolSpec;
 use aqueduct_core::{ByteString, ContentBlock, Message, Metadata, Role, RunInput};
@@ -18,7 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::recognise::{Recogniser, Sign};
 use crate::wire::{Content, Part, Text};
 
-/// The metadata key of what a frontend gives, and of the state that comes back.
+/// The metadata key of the data of a frontend, and of the state that the agent returns.
 pub const KEY: &str = "ag-ui";
 
 /// The URI of the A2A extension that an agent declares in its card if it reads [`KEY`].
@@ -27,16 +28,16 @@ pub const EXTENSION: &str = "urn:aqueduct:a2a:frontend:v1";
 /// The metadata key by which A2UI clients declare what they can show.
 pub const A2UI_CAPABILITIES: &str = "a2uiClientCapabilities";
 
-/// What the URIs of A2UI's extensions begin with.
+/// The prefix of the URIs of A2UI's extensions.
 pub const A2UI_EXTENSIONS: &str = "https://a2ui.org/";
 
 /// The media type of A2UI's data parts since 1.0.
 const A2UI_MEDIA_TYPE: &str = "application/a2ui+json";
 
-/// Where a frontend puts the user's action on an A2UI surface.
+/// The member in which a frontend sends the user's action on an A2UI surface.
 const A2UI_ACTION: &str = "a2uiAction";
 
-/// Returns the metadata for the message of a run; empty if the frontend gives nothing.
+/// Returns the metadata for the message of a run; empty if the frontend sends nothing beside the message.
 ///
 /// # Examples
 ///
@@ -68,7 +69,7 @@ pub fn outgoing_metadata(input: &RunInput) -> Metadata {
     }
     let mut forwarded = input.forwarded.clone();
     if let Some(members) = forwarded.as_object_mut() {
-        // What an A2A caller sent beside its message was for this server.
+        // The metadata that an A2A caller sent beside its message are for this server, and not for the agent.
         members.shift_remove("a2a");
     }
     if !is_nothing(&forwarded) {
@@ -88,14 +89,14 @@ fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(Map::is_empty)
 }
 
-/// Returns the names of what a frontend gives, for a notice about an agent that may not read it.
+/// Returns the names of the data that a frontend sends, for a notice about an agent that may ignore them.
 pub fn given_names(input: &RunInput) -> Vec<String> {
     let metadata = outgoing_metadata(input);
     let given = metadata.get(KEY).and_then(Value::as_object);
     given.map(|given| given.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// Puts what a frontend gave into the input of a run: the inverse of [`outgoing_metadata`].
+/// Adds the data of a frontend to the input of a run: the inverse of [`outgoing_metadata`].
 pub(crate) fn take_given(input: &mut RunInput, metadata: &Metadata) {
     let Some(given) = metadata.get(KEY).and_then(Value::as_object) else { return };
     if let Some(state) = given.get("state") {
@@ -122,7 +123,7 @@ pub(crate) fn take_given(input: &mut RunInput, metadata: &Metadata) {
     }
 }
 
-/// Returns the results with which the input ends: those of tools that the frontend ran.
+/// Returns the tool results at the end of the input: those of tools that the frontend executed.
 pub fn tool_results(input: &RunInput) -> Vec<Part<'static>> {
     let is_result = |message: &&Message| message.role == Role::Tool;
     let mut results: Vec<Part<'static>> = input
@@ -150,7 +151,7 @@ fn tool_result(block: &ContentBlock) -> Option<Part<'static>> {
     Some(Part::data(&value))
 }
 
-/// Returns the user's action on an A2UI surface, as the part that goes to the agent.
+/// Returns the user's action on an A2UI surface, as a part for the agent.
 pub(crate) fn a2ui_action(input: &RunInput) -> Option<Part<'static>> {
     let action = input.forwarded.get(A2UI_ACTION).filter(|action| action.is_object())?;
     let is_wrapped = action.get("userAction").is_some() || action.get("action").is_some();
@@ -163,14 +164,14 @@ pub(crate) fn a2ui_action(input: &RunInput) -> Option<Part<'static>> {
 /// A change of the state that an agent shares with a frontend.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StateChange {
-    /// The whole state.
+    /// The complete state.
     Snapshot(Value),
     /// A JSON patch (RFC 6902).
     Delta(Vec<Value>),
 }
 
 impl StateChange {
-    /// Reads `{"state": …}` or `{"stateDelta": […]}`.
+    /// Parses `{"state": …}` or `{"stateDelta": […]}`.
     fn of(members: &Map<String, Value>, delta: &str) -> Option<Self> {
         match (members.get("state"), members.get(delta)) {
             (Some(state), _) => Some(Self::Snapshot(state.clone())),
@@ -189,7 +190,7 @@ impl StateChange {
     }
 }
 
-/// Reads the state that an agent sends back.
+/// Recognises the state that an agent returns.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FrontendState;
 
@@ -213,7 +214,7 @@ impl Recogniser for FrontendState {
     }
 }
 
-/// Returns the tools that a frontend offers, by name.
+/// Returns the names of the tools that a frontend offers.
 pub fn offered_tools(input: &RunInput) -> Vec<ByteString> {
     input.tools.iter().map(|tool| tool.name.clone()).collect()
 }

@@ -1,7 +1,7 @@
-//! What a run starts from, as the message that goes to the agent.
+//! Builds the message to the agent from the input of a run.
 //!
-//! Only what is new goes out: the user's last message, or the answers to the questions the run waits for. The agent
-//! keeps the conversation by its context.
+//! Only new content is sent: the user's last message, or the replies to pending interrupts. The agent keeps the history
+//! of the context.
 
 use aqueduct_core::block::Custom;
 use aqueduct_core::{ContentBlock, InterruptId, InterruptReply, RunInput, wellknown};
@@ -12,24 +12,24 @@ use crate::frontend;
 use crate::question::{self, Shape};
 use crate::wire::{Content, Message, Part, Text};
 
-/// Where a message goes.
+/// The target of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recipient {
-    /// A new conversation.
+    /// A new context.
     New,
-    /// A new task in that conversation.
+    /// A new task in that context.
     Context(String),
-    /// The task that waits for it.
+    /// An interrupted task.
     Task(TaskRef),
 }
 
-/// The message for a run. `message_id` must be new; it is how servers know a message they have already had.
+/// Returns the message for a run. `message_id` must be new: servers deduplicate messages by it.
 pub fn message(input: &RunInput, message_id: impl Into<String>, to: &Recipient) -> Message<'static> {
     answering(input, message_id, to, &[])
 }
 
-/// The same for a task that waits for the answers to these interrupts: what the user says without naming one answers
-/// all of them, each in the shape that its framework wants.
+/// Returns the message for a task that waits for replies to these interrupts: a message that names none of them answers
+/// all of them, each in the shape that its framework expects.
 pub fn answering(
     input: &RunInput,
     message_id: impl Into<String>,
@@ -73,7 +73,7 @@ fn words(message: &aqueduct_core::Message) -> String {
     texts.collect()
 }
 
-/// Content as parts. What the protocol has no part for goes as data under its name.
+/// Converts content into parts. Content without a part in the protocol becomes data under its name.
 pub fn parts(contents: &[ContentBlock]) -> Vec<Part<'static>> {
     contents.iter().filter_map(part).collect()
 }
@@ -82,7 +82,7 @@ fn part(block: &ContentBlock) -> Option<Part<'static>> {
     match block {
         ContentBlock::Text(text) => Some(Part::text(text.text.to_string())),
         ContentBlock::Custom(custom) => Some(custom_part(custom)),
-        // Thoughts and tool traffic of the history are not the user's to say.
+        // Thinking and tool calls of the history are not part of a user's message.
         ContentBlock::Thinking(_) | ContentBlock::ToolUse(_) | ContentBlock::ToolResult(_) => None,
     }
 }
@@ -102,7 +102,7 @@ fn custom_part(custom: &Custom) -> Part<'static> {
     }
 }
 
-/// Names the user's files that have no name.
+/// Adds a name to files without one.
 fn named(mut part: Part<'static>) -> Part<'static> {
     if matches!(part.content, Content::Bytes(_) | Content::Url(_)) && part.filename.is_empty() {
         part.filename = Text::from(file_name(&part.media_type));
@@ -110,7 +110,8 @@ fn named(mut part: Part<'static>) -> Part<'static> {
     part
 }
 
-/// A name for a file that came without one, as images of AG-UI do: strands 1.62 drops a file whose name has no ending.
+/// Returns a name for a file without one, as images of AG-UI are: strands 1.62 drops a file whose name has no
+/// extension.
 fn file_name(media_type: &str) -> String {
     let ending = media_type.split(';').next().and_then(|kind| kind.split_once('/'));
     let ending = ending

@@ -1,13 +1,13 @@
-//! Calls as JSON-RPC requests: the method names of both versions, and their parameters.
+//! Encodes calls as JSON-RPC requests: the method names of both versions, and their parameters.
 
 use serde_json::{Map, Value, json};
 
 use crate::call::{Call, HttpRequest, ListTasks, PushConfig, SendMessage};
 use crate::card::Endpoint;
-use crate::error::RequestError;
+use crate::error::Error;
 use crate::version::{Binding, EVENT_STREAM, JSON, Version, headers};
 
-/// The name of a call's method; nothing if the version has none.
+/// Returns the name of a call's method, or `None` if the version has none.
 pub fn method(call: &Call, version: Version) -> Option<&'static str> {
     let (v1, v03) = match call {
         Call::SendMessage(_) => ("SendMessage", Some("message/send")),
@@ -36,15 +36,15 @@ pub fn method(call: &Call, version: Version) -> Option<&'static str> {
     }
 }
 
-/// Writes a call.
+/// Encodes a call.
 ///
 /// # Errors
 ///
-/// An error if a value cannot be written as JSON.
-pub fn request(endpoint: &Endpoint, call: &Call, id: u64) -> Result<HttpRequest, RequestError> {
+/// Returns an error if the version has no such method.
+pub fn request(endpoint: &Endpoint, call: &Call, id: u64) -> Result<HttpRequest, Error> {
     let version = endpoint.version;
     let Some(method) = method(call, version) else {
-        return Err(RequestError::NotInVersion { method: "ListTasks", version: version.as_str() });
+        return Err(Error::NotInVersion { method: "ListTasks", version: version.as_str() });
     };
     let mut params = params(call, version);
     if version == Version::V1 && !endpoint.tenant.is_empty() {
@@ -80,7 +80,7 @@ fn params(call: &Call, version: Version) -> Map<String, Value> {
         }
         Call::GetTask { id, history_length } => {
             put("id", id.as_str().into());
-            // In 0.3 zero means all; in 1.0 none. "Not said" is as near as 0.3 comes to none.
+            // In 0.3 zero means all; in 1.0 none. Omitting it is as near as 0.3 comes to none.
             if let Some(length) = history_length.filter(|length| version == Version::V1 || *length > 0) {
                 put("historyLength", length.into());
             }
@@ -112,7 +112,7 @@ fn params(call: &Call, version: Version) -> Map<String, Value> {
     params
 }
 
-/// The parameters of a message: the body of both bindings.
+/// Returns the parameters of a message: the body of both bindings.
 pub(crate) fn send_params(send: &SendMessage, version: Version, binding: Binding) -> Map<String, Value> {
     let dialect = binding.dialect(version);
     let mut configuration = Map::new();
@@ -155,7 +155,7 @@ fn list_params(list: &ListTasks) -> Map<String, Value> {
     list_fields(list).map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// The filters that are set, by name.
+/// Returns the filters that are set, by name.
 pub(crate) fn list_fields(list: &ListTasks) -> impl Iterator<Item = (&'static str, Value)> {
     let text = |value: &Option<String>| value.clone().map(Value::from);
     [
@@ -181,7 +181,7 @@ fn push_params(config: &PushConfig, version: Version) -> Map<String, Value> {
     }
 }
 
-/// A push configuration: flat with its task in 1.0, apart from it in 0.3.
+/// Returns a push configuration as JSON: flat with its task in 1.0, separate from it in 0.3.
 pub(crate) fn push_json(config: &PushConfig, version: Version) -> Value {
     let mut object = Map::new();
     let mut put = |key: &str, value: &str| {

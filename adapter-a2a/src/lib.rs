@@ -1,4 +1,4 @@
-//! A2A 1.0 and 0.3 for Aqueduct: what agents say over A2A, as canonical events. No sockets, no clock.
+//! A2A 1.0 and 0.3 for Aqueduct: converts between A2A and canonical events. No sockets, no clock.
 //!
 //! ```text
 //! card::card_urls ► (fetch) ► card::parse ► card::choose ► Endpoint
@@ -9,16 +9,16 @@
 //!
 //! * [`wire`]: the model, borrowed from the frame; unknown members, states and parts are kept.
 //! * [`card`], [`version`]: discovery and the choice of interface, binding and version.
-//! * [`call`], [`jsonrpc`], [`rest`]: requests of all client methods; [`input`]: what a run starts from, as a message.
-//! * [`decode`], [`recognise`]: what agents send, as canonical events.
+//! * [`call`], [`jsonrpc`], [`rest`]: requests of all client methods; [`input`]: the message for the input of a run.
+//! * [`decode`], [`recognise`]: decodes what agents send into canonical events.
 //! * [`client`]: one task from the first message to its end, over cuts and reconnects.
-//! * [`convert`], [`encode`]: canonical events as the items of a task's stream; [`mark`]: how they say what A2A cannot.
-//! * [`relay`]: what a proxy reads in calls that pass through it, and writes on them.
-//! * `server` (feature `server`): an agent behind A2A: calls, answers, errors.
+//! * [`convert`], [`encode`]: encodes canonical events as the items of a task's stream; [`mark`]: metadata for what A2A cannot express.
+//! * [`relay`]: what a proxy reads from calls that it forwards, and writes into them.
+//! * `server` (feature `server`): serves an agent over A2A: calls, responses, errors.
 //! * `pb` (feature `proto`): the messages of gRPC, to and from the same model.
 //!
-//! What is not here: framing (SSE, HTTP, gRPC) and sockets, which belong to the transports; and the decision when
-//! blocks open and close, which belongs to `aqueduct_core::StreamContext`.
+//! Not here: framing (SSE, HTTP, gRPC) and sockets, which belong to the transports; and the decision when blocks open
+//! and close, which belongs to `aqueduct_core::StreamContext`.
 
 pub mod call;
 pub mod card;

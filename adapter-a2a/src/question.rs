@@ -1,25 +1,25 @@
-//! Questions of frameworks: their words, and the shape in which each framework wants the answer.
+//! Interrupts of frameworks: their text, and the shape in which each framework expects the reply.
 //!
-//! | framework | asks with | wants |
+//! | framework | asks with | expects |
 //! |---|---|---|
 //! | Google ADK | data part of a long-running function call | the function's response, as data part |
 //! | Strands | data part `{"interrupts": [{"interruptId", "name", "reason"}]}` | `{"interruptResponse": {"interruptId", "response"}}` |
-//! | `LangGraph` | artifact `Interrupt` with `{"id", "value"}` | words, or `{"resume": value}` |
+//! | `LangGraph` | artifact `Interrupt` with `{"id", "value"}` | text, or `{"resume": value}` |
 //! | Agent Framework | data part `function_approval_request` | `function_approval_response` |
-//! | others | words, or any data | words, or any data |
+//! | others | text, or any data | text, or any data |
 //!
-//! The shape is part of the interrupt's id ([`Shape::id`]): a reply names its interrupt, so whichever replica gets the
-//! reply can put it into shape without knowing anything else of the task.
+//! The shape is part of the interrupt's id ([`Shape::id`]): a reply names its interrupt, so any replica that receives
+//! the reply can encode it without further knowledge of the task.
 
 use aqueduct_core::InterruptReply;
 use serde_json::{Map, Value, json};
 
 use crate::wire::{Part, Raw};
 
-/// The shape in which the answer is wanted.
+/// The shape in which the reply is expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Words, or data as it is.
+    /// Text, or data unchanged.
     Words,
     /// The response of a function of Google ADK.
     AdkFunction { name: String, call: String },
@@ -31,7 +31,7 @@ pub(crate) enum Shape {
     Approval { request: String },
 }
 
-/// One question.
+/// One interrupt of a framework.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Question {
     pub(crate) shape: Shape,
@@ -43,14 +43,14 @@ const ADK: &str = ":adk=";
 const STRANDS: &str = ":strands=";
 const LANGGRAPH: &str = ":langgraph=";
 const APPROVAL: &str = ":approval=";
-/// What the user is asked to confirm.
+/// The function of ADK that asks the user for a confirmation.
 const ADK_CONFIRMATION: &str = "adk_request_confirmation";
-/// Members of data that hold the words of a question, best first.
+/// Members of data that contain the text of an interrupt, best first.
 const WORDS: [&str; 9] =
     ["question", "message", "prompt", "hint", "reason", "text", "title", "description", "value"];
 
 impl Shape {
-    /// The id of an interrupt of that task, or `None` if the shape needs none of its own.
+    /// Returns the id of an interrupt of that task, or `None` if the shape needs no id of its own.
     pub(crate) fn id(&self, task: &str) -> Option<String> {
         match self {
             Self::Words => None,
@@ -61,7 +61,7 @@ impl Shape {
         }
     }
 
-    /// The shape that an interrupt's id names.
+    /// Returns the shape that an interrupt's id names.
     pub(crate) fn of_id(id: &str) -> Self {
         let after = |mark: &str| id.split_once(mark).map(|(_, rest)| rest.to_owned());
         if let Some((name, call)) = after(ADK).as_deref().and_then(|rest| rest.split_once('=')) {
@@ -75,7 +75,7 @@ impl Shape {
     }
 }
 
-/// The questions in the parts of an `input-required` message and in the form that came before it.
+/// Returns the interrupts in the parts of an `input-required` message and in the form that came before it.
 pub(crate) fn questions(parts: &[Part<'_>], form: Option<&Value>) -> Vec<Question> {
     let mut found: Vec<Question> = parts.iter().flat_map(of_part).collect();
     if found.is_empty() {
@@ -84,7 +84,7 @@ pub(crate) fn questions(parts: &[Part<'_>], form: Option<&Value>) -> Vec<Questio
     found
 }
 
-/// The words of a question that has none but data.
+/// Returns the text of an interrupt that consists of data only.
 pub(crate) fn words_of_data(parts: &[Part<'_>], form: Option<&Value>) -> Option<String> {
     parts.iter().find_map(Part::data_value).as_ref().or(form).map(words_of)
 }
@@ -152,7 +152,7 @@ fn of_langgraph(data: &Value) -> Option<Question> {
     Some(Question { shape: Shape::LangGraph { interrupt: text(data, "id")? }, words: Some(words), schema })
 }
 
-/// The words in a value; the value itself as JSON as a last resort.
+/// Returns the text in a value; as a last resort, the value as JSON.
 fn words_of(value: &Value) -> String {
     match value {
         Value::String(words) => words.clone(),
@@ -163,7 +163,7 @@ fn words_of(value: &Value) -> String {
     }
 }
 
-/// A reply in the shape that the question wants.
+/// Encodes replies in the shape that each interrupt expects.
 pub(crate) fn reply_parts(replies: &[InterruptReply]) -> Vec<Part<'static>> {
     let resumed: Vec<_> = replies.iter().filter(|reply| is_langgraph(reply)).collect();
     let mut parts: Vec<Part<'static>> = Vec::new();
@@ -212,7 +212,7 @@ fn reply_part(reply: &InterruptReply) -> Vec<Part<'static>> {
     }
 }
 
-/// An answer without shape: words as text, anything else as data; a refusal says so in both.
+/// Encodes a reply without a shape: text as text, anything else as data; a refusal in both.
 fn plain_parts(reply: &InterruptReply) -> Vec<Part<'static>> {
     if !reply.resolved {
         let mut part = Part::text("The user declined to answer.".to_owned());
@@ -226,7 +226,7 @@ fn plain_parts(reply: &InterruptReply) -> Vec<Part<'static>> {
     }
 }
 
-/// What the user answered; a form with nothing but words is the words, and a refusal "no".
+/// Returns the user's answer; a form with nothing but text is the text, and a refusal is "no".
 fn answer(reply: &InterruptReply) -> Value {
     match &reply.payload {
         _ if !reply.resolved => "no".into(),
@@ -239,7 +239,7 @@ fn answer(reply: &InterruptReply) -> Value {
     }
 }
 
-/// Whether the user agreed, if that can be told.
+/// Returns whether the user agreed, or `None` if that is not clear.
 fn is_yes(reply: &InterruptReply) -> Option<bool> {
     if !reply.resolved {
         return Some(false);
@@ -263,7 +263,7 @@ fn is_yes(reply: &InterruptReply) -> Option<bool> {
     }
 }
 
-/// What ADK wants for a confirmation. Words that are neither yes nor no are passed on and confirm nothing.
+/// Returns the response of an ADK confirmation. Text that is neither yes nor no is passed on and confirms nothing.
 fn confirmation(reply: &InterruptReply) -> Value {
     let confirmed = is_yes(reply);
     match answer(reply) {
@@ -276,7 +276,7 @@ fn confirmation(reply: &InterruptReply) -> Value {
     }
 }
 
-/// What ADK wants as response of any other function: an object.
+/// Returns the response of any other ADK function: an object.
 fn function_response(reply: &InterruptReply) -> Value {
     match answer(reply) {
         Value::Object(object) => Value::Object(object),

@@ -1,8 +1,8 @@
-//! Calls that pass through a proxy: which call it is, and what is written on it.
+//! Calls that a proxy forwards: reads what kind of call it is, and writes metadata into it.
 //!
-//! A proxy forwards bodies as they are. [`PassingCall`] reads the few members by which a call can be told and related,
-//! and writes one entry of metadata into the body without touching any other byte. Cards are told where the proxy is
-//! ([`move_card`]). Nothing here judges a call: what is malformed is the agent's to refuse.
+//! A proxy forwards bodies unchanged. [`PassingCall`] reads the few members that identify and relate a call, and writes
+//! one entry of metadata into the body without changing any other byte. [`move_card`] writes the proxy's address into
+//! cards. This module validates no call: the agent refuses malformed ones.
 
 mod card;
 mod reply;
@@ -22,58 +22,58 @@ pub use scope::{
     retain_tasks,
 };
 
-/// The code of JSON-RPC for what is not the caller's fault.
+/// The JSON-RPC code for errors that the caller did not cause.
 const INTERNAL_ERROR: i64 = -32603;
 
-/// What a call is for, as far as it matters to who watches it.
+/// The kind of a call, as far as a proxy distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassingKind {
-    /// A message to an agent: a task begins, or goes on.
+    /// Sends a message: starts or continues a task.
     Send,
-    /// The rest of a task as a stream.
+    /// Streams the rest of a task.
     Subscribe,
-    /// A look at a task.
+    /// Reads a task.
     Look,
-    /// A task is to stop.
+    /// Cancels a task.
     Cancel,
-    /// The card that only known clients may see.
+    /// Reads the extended card, which requires authentication.
     ExtendedCard,
     /// Anything else.
     Other,
 }
 
-/// A call on its way to an agent.
+/// A call that is being forwarded to an agent.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PassingCall<'b> {
-    /// What it is for.
+    /// The kind of the call.
     pub kind: PassingKind,
-    /// The task that it names; empty for none.
+    /// The task that the call names; empty for none.
     pub task_id: Cow<'b, str>,
-    /// The conversation that it names; empty for none.
+    /// The context that the call names; empty for none.
     pub context_id: Cow<'b, str>,
-    /// The id of its message; empty for none.
+    /// The id of the message; empty for none.
     pub message_id: Cow<'b, str>,
-    /// The version that it is written in, as its method or its path tells; none if it could be either.
+    /// The version of the call, derived from its method or path; `None` if it could be either.
     pub version: Option<Version>,
     /// The JSON text of its JSON-RPC id.
     pub id: Option<&'b str>,
     body: &'b str,
-    /// The text of the parameters: all of the body in REST.
+    /// The text of the parameters: the complete body in REST.
     params: Option<&'b str>,
     message: Option<&'b str>,
     message_metadata: Option<&'b str>,
     metadata: Option<&'b str>,
 }
 
-/// A part of a body and what takes its place.
+/// A range of a body and its replacement.
 type Edit = (usize, usize, String);
 
 /// The members of a JSON object, each as its text.
 type Members<'b> = BTreeMap<Cow<'b, str>, &'b RawValue>;
 
 impl<'b> PassingCall<'b> {
-    /// Reads the body of a JSON-RPC call.
+    /// Parses the body of a JSON-RPC call.
     pub fn of_jsonrpc(body: &'b str) -> Self {
         let top = members(body);
         let method = top.get("method").and_then(|raw| text(raw)).unwrap_or_default();
@@ -97,7 +97,7 @@ impl<'b> PassingCall<'b> {
         call
     }
 
-    /// Reads a REST call: its method, its path below the interface's address, and its body.
+    /// Parses a REST call: its method, its path below the interface's address, and its body.
     pub fn of_rest(method: &str, path: &'b str, body: &'b str) -> Self {
         let path = path.split('?').next().unwrap_or_default();
         let last = path.rsplit('/').next().unwrap_or_default();
@@ -140,19 +140,19 @@ impl<'b> PassingCall<'b> {
         }
     }
 
-    /// A text in the metadata of the message, or else of the call.
+    /// Returns a string in the metadata of the message, or else of the call.
     pub fn metadata(&self, key: &str) -> Option<String> {
         let of = |object: &'b str| members(object).get(key).and_then(|raw| text(raw)).map(Cow::into_owned);
         self.message_metadata.and_then(of).or_else(|| self.metadata.and_then(of))
     }
 
-    /// The body with that text in the metadata of the call, and without it in the metadata of the message, which agents
-    /// store and show; all other bytes are as they were. Returns `None` if the call has no message.
+    /// Returns the body with that string in the metadata of the call, and without it in the metadata of the message,
+    /// which agents store and show; all other bytes are unchanged. Returns `None` if the call has no message.
     pub fn with_metadata(&self, key: &str, value: &str) -> Option<String> {
         self.message?;
         let mut edits = vec![self.entry_edit(key, value)?];
         edits.extend(self.removal_edit(key));
-        // From the end, so that offsets stay right.
+        // From the end, so that offsets stay valid.
         edits.sort_by_key(|(start, ..)| std::cmp::Reverse(*start));
         let mut body = self.body.to_owned();
         for (start, end, text) in edits {
@@ -161,13 +161,13 @@ impl<'b> PassingCall<'b> {
         Some(body)
     }
 
-    /// Sets an entry in the metadata of the call.
+    /// Returns the edit that sets an entry in the metadata of the call.
     fn entry_edit(&self, key: &str, value: &str) -> Option<Edit> {
         let entry = format!("{}:{}", Value::from(key), Value::from(value));
         let Some(object) = self.metadata else {
             let params = self.params?;
             let end = self.offset(params)? + params.len().checked_sub(1)?;
-            // A message is there, so there is something before.
+            // The object contains a message, so the new member follows another one.
             return Some((end, end, format!(",\"metadata\":{{{entry}}}")));
         };
         let inside = members(object);
@@ -184,7 +184,7 @@ impl<'b> PassingCall<'b> {
         Some((start, start, format!("{entry}{comma}")))
     }
 
-    /// Removes an entry from the metadata of the message, if it is there.
+    /// Returns the edit that removes an entry from the metadata of the message, if it is present.
     fn removal_edit(&self, key: &str) -> Option<Edit> {
         let object = self.message_metadata.filter(|object| is_object(object))?;
         let inside = members(object);
@@ -204,8 +204,8 @@ impl<'b> PassingCall<'b> {
         Some((start_of_object + start, start_of_object + end, String::new()))
     }
 
-    /// What a proxy answers that could not have the call answered: status and body, as the binding says it. JSON-RPC
-    /// tells its errors with status 200.
+    /// Returns the response of a proxy that could not forward the call: status and body, in the format of the binding.
+    /// JSON-RPC reports errors with status 200.
     pub fn refusal(&self, status: u16, reason: &str, message: &str) -> (u16, String) {
         let info = json!([{
             "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "aqueduct",
@@ -219,13 +219,13 @@ impl<'b> PassingCall<'b> {
         (200, format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}"))
     }
 
-    /// Where a part of the body begins in it.
+    /// Returns the offset of a slice of the body.
     fn offset(&self, part: &str) -> Option<usize> {
         part.as_ptr().addr().checked_sub(self.body.as_ptr().addr())
     }
 }
 
-/// Methods of 0.3 have a path, those of 1.0 are one word.
+/// Returns the version of a method: names of 0.3 contain a slash, those of 1.0 are one word.
 fn version_of(method: &str) -> Option<Version> {
     match method {
         "" => None,
@@ -238,7 +238,7 @@ fn is_object(text: &str) -> bool {
     text.starts_with('{')
 }
 
-/// The members of an object; of anything else, none.
+/// Returns the members of an object; none for anything else.
 fn members(text: &str) -> Members<'_> {
     serde_json::from_str(text).unwrap_or_default()
 }

@@ -1,28 +1,28 @@
-//! Calls as REST requests: methods and paths of both versions, and their bodies.
+//! Encodes calls as REST requests: methods and paths of both versions, and their bodies.
 //!
-//! Paths are below the interface's address, and below `/{tenant}` where the card names one; 0.3 has `/v1` before
-//! all of them. `:subscribe` is sent by `POST` in 1.0, where the specification's text and its proto file disagree
-//! and every known server takes `POST`; in 0.3 by `GET`, which is all that Python's server takes.
+//! Paths are below the interface's address, and below `/{tenant}` if the card names one; 0.3 has `/v1` before all of
+//! them. `:subscribe` is sent by `POST` in 1.0, where the specification's text and its proto file disagree and every
+//! known server accepts `POST`; in 0.3 by `GET`, which is all that Python's server accepts.
 
 use serde_json::{Map, Value, json};
 
 use crate::call::{Call, HttpRequest};
 use crate::card::Endpoint;
-use crate::error::RequestError;
+use crate::error::Error;
 use crate::jsonrpc::{list_fields, push_json, send_params};
 use crate::version::{Binding, EVENT_STREAM, Version, headers};
 
-/// Writes a call.
+/// Encodes a call.
 ///
 /// # Errors
 ///
-/// An error if the binding has no such call, or a value cannot be written.
-pub fn request(endpoint: &Endpoint, call: &Call) -> Result<HttpRequest, RequestError> {
+/// Returns an error if the binding has no such call.
+pub fn request(endpoint: &Endpoint, call: &Call) -> Result<HttpRequest, Error> {
     let version = endpoint.version;
     let (method, path) = route(call, version)?;
     let mut url = endpoint.url.trim_end_matches('/').to_owned();
     if version == Version::V03 {
-        // Cards of 0.3 name the address with or without the prefix; the route has it in either case.
+        // Cards of 0.3 name the address with or without the prefix `/v1`; the route always contains it.
         url.truncate(url.strip_suffix("/v1").unwrap_or(&url).len());
         url.push_str("/v1");
     } else if !endpoint.tenant.is_empty() {
@@ -47,7 +47,7 @@ pub fn request(endpoint: &Endpoint, call: &Call) -> Result<HttpRequest, RequestE
     })
 }
 
-fn route(call: &Call, version: Version) -> Result<(&'static str, String), RequestError> {
+fn route(call: &Call, version: Version) -> Result<(&'static str, String), Error> {
     let task = |id: &str| format!("/tasks/{}", encode_segment(id));
     let configs = |id: &str| format!("{}/pushNotificationConfigs", task(id));
     Ok(match call {
@@ -59,7 +59,7 @@ fn route(call: &Call, version: Version) -> Result<(&'static str, String), Reques
             ("GET", format!("{}{query}", task(id)))
         }
         Call::ListTasks(_) if version == Version::V03 => {
-            return Err(RequestError::NotInVersion { method: "ListTasks", version: version.as_str() });
+            return Err(Error::NotInVersion { method: "ListTasks", version: version.as_str() });
         }
         Call::ListTasks(list) => ("GET", format!("/tasks{}", query(list_fields(list)))),
         Call::CancelTask { id, .. } => ("POST", format!("{}:cancel", task(id))),
@@ -122,7 +122,7 @@ fn query(fields: impl Iterator<Item = (&'static str, Value)>) -> String {
     query
 }
 
-/// Percent-encodes all but unreserved characters: an id of the peer must not reach into the path.
+/// Percent-encodes all but unreserved characters: an id of the peer must not change the path.
 fn encode_segment(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -137,6 +137,6 @@ fn encode_segment(text: &str) -> String {
             encoded.push(hex(byte & 15));
         }
     }
-    // "." and ".." would be taken for directions.
+    // "." and ".." would be resolved as directories.
     if encoded.bytes().all(|byte| byte == b'.') { encoded.replace('.', "%2E") } else { encoded }
 }

@@ -1,5 +1,5 @@
-//! Signatures of agent cards (spec 8.4): what is signed, and how a signature stands in a card. Keys and algorithms are
-//! the business of the host.
+//! Signatures of agent cards (spec 8.4): the signed bytes, and the form of a signature in a card. Keys and algorithms
+//! belong to the host.
 //!
 //! ```text
 //! card ──► members of 1.0, without signatures, defaults and empty values ──► RFC 8785 ──► payload
@@ -7,28 +7,28 @@
 //! sign(protected "." base64url(payload)) ──► {"protected", "signature"} in `signatures`
 //! ```
 //!
-//! Signers canonicalise the card as its protobuf form holds it, so members of 0.3 beside those of 1.0 are not signed.
+//! Signers canonicalise the protobuf form of the card, so members of 0.3 beside those of 1.0 are not signed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 
-/// The longest protected header that is read.
+/// The longest protected header that is parsed.
 const HEADER_BYTES: usize = 8 * 1024;
 
-/// What the members of an object are, where something is known of them.
+/// How the members of an object are canonicalised.
 enum Shape {
-    /// Any JSON, as it is.
+    /// Any JSON, unchanged.
     Any,
-    /// A value whose default is left out: `false`, `0`.
+    /// A value whose default is omitted: `false`, `0`.
     Plain,
-    /// A value that is kept whatever it is.
+    /// A value that is always kept.
     Kept,
-    /// An object with these members; others are left out.
+    /// An object with these members; others are omitted.
     Object(&'static [(&'static str, Shape)]),
     /// A list of such values.
     List(&'static Shape),
-    /// Such values by name.
+    /// A map of such values.
     ByName(&'static Shape),
 }
 
@@ -105,7 +105,7 @@ pub fn payload(card: &Map<String, Value>) -> Vec<u8> {
     out
 }
 
-/// Returns what of a value is signed; `None` if nothing is.
+/// Returns the signed part of a value, or `None` if nothing of it is signed.
 fn keep(shape: &Shape, value: &Value) -> Option<Value> {
     match (shape, value) {
         (Plain, Value::Number(number)) if number.as_f64() == Some(0.0) => None,
@@ -128,7 +128,7 @@ fn keep(shape: &Shape, value: &Value) -> Option<Value> {
     }
 }
 
-/// Empty texts, lists and objects are not signed, at any depth.
+/// Removes empty strings, lists and objects, at any depth: they are not signed.
 fn without_empty(value: &Value) -> Option<Value> {
     let kept = match value {
         Value::Null => return None,
@@ -151,7 +151,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Writes a value as RFC 8785 says: members by the UTF-16 form of their names, numbers as ECMAScript prints them.
+/// Appends a value in the form of RFC 8785: members sorted by the UTF-16 form of their names, numbers as ECMAScript
+/// prints them.
 fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Object(members) => {
@@ -196,7 +197,7 @@ pub fn signing_input(protected: &str, payload: &[u8]) -> Vec<u8> {
     format!("{protected}.{}", URL_SAFE_NO_PAD.encode(payload)).into_bytes()
 }
 
-/// Puts a signature in a card, in place of those that it has.
+/// Replaces the signatures of a card by this one.
 pub fn sign(card: &mut Map<String, Value>, protected: &str, signature: &[u8]) {
     let signature = json!({"protected": protected, "signature": URL_SAFE_NO_PAD.encode(signature)});
     card.insert("signatures".to_owned(), json!([signature]));
@@ -205,9 +206,9 @@ pub fn sign(card: &mut Map<String, Value>, protected: &str, signature: &[u8]) {
 /// One signature of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CardSignature {
-    /// The algorithm that it names.
+    /// The algorithm that the header names.
     pub algorithm: String,
-    /// The key that it names.
+    /// The key that the header names.
     pub key_id: Option<String>,
     /// The bytes that were signed.
     pub input: Vec<u8>,
@@ -215,7 +216,7 @@ pub struct CardSignature {
     pub signature: Vec<u8>,
 }
 
-/// Returns the signatures of a card that can be read. What they say is not proven.
+/// Returns the well-formed signatures of a card, without verifying them.
 pub fn signatures(card: &Map<String, Value>) -> Vec<CardSignature> {
     let payload = payload(card);
     let list = card.get("signatures").and_then(Value::as_array).into_iter().flatten();
@@ -226,7 +227,7 @@ fn read(signature: &Value, payload: &[u8]) -> Option<CardSignature> {
     let text = |key: &str| signature.get(key).and_then(Value::as_str);
     let protected = text("protected").filter(|text| text.len() <= HEADER_BYTES)?;
     let header: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(protected).ok()?).ok()?;
-    // A header with demands that are not understood must not be accepted (RFC 7515, 4.1.11).
+    // A header with unknown critical parameters must not be accepted (RFC 7515, 4.1.11).
     if header.get("crit").is_some() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Versions and bindings of the protocol, and the headers that name them.
+//! Versions and bindings of the protocol, and their headers.
 //!
 //! | | 1.0 | 0.3 |
 //! |---|---|---|
@@ -11,20 +11,20 @@ use std::fmt;
 
 use crate::wire::Dialect;
 
-/// Name of the version header.
+/// The name of the version header.
 pub const VERSION_HEADER: &str = "a2a-version";
-/// Name of the extensions header since 1.0.
+/// The name of the extensions header since 1.0.
 pub const EXTENSIONS_HEADER: &str = "a2a-extensions";
-/// Name of the extensions header of 0.3.
+/// The name of the extensions header of 0.3.
 pub const EXTENSIONS_HEADER_V03: &str = "x-a2a-extensions";
-/// Media type of JSON-RPC, and of REST in 0.3.
+/// The media type of JSON-RPC, and of REST in 0.3.
 pub const JSON: &str = "application/json";
-/// Media type of REST since 1.0.1.
+/// The media type of REST since 1.0.1.
 pub const A2A_JSON: &str = "application/a2a+json";
-/// Media type of streams.
+/// The media type of streams.
 pub const EVENT_STREAM: &str = "text/event-stream";
 
-/// A version of the protocol that is spoken here.
+/// A supported version of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Version {
     /// 0.3.x.
@@ -34,8 +34,8 @@ pub enum Version {
 }
 
 impl Version {
-    /// Reads a version header or a card's version. Absent and empty mean 0.3 (spec 3.6.2); any `1.x` is 1.0,
-    /// because minor versions only add. Nothing for versions that are not spoken here.
+    /// Parses a version header or a card's version. Absent and empty mean 0.3 (spec 3.6.2); any `1.x` is 1.0, because
+    /// minor versions only add. Returns `None` for versions that are not supported.
     pub fn parse(text: Option<&str>) -> Option<Self> {
         let text = text.unwrap_or_default().trim();
         let mut fields = text.split('.');
@@ -46,7 +46,7 @@ impl Version {
         }
     }
 
-    /// The version that a peer may speak instead.
+    /// Returns the other version, which a peer may support instead.
     pub const fn other(self) -> Self {
         match self {
             Self::V03 => Self::V1,
@@ -54,7 +54,7 @@ impl Version {
         }
     }
 
-    /// `1.0` or `0.3`.
+    /// Returns `1.0` or `0.3`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::V03 => "0.3",
@@ -69,7 +69,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// How requests are put on the wire.
+/// A protocol binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Binding {
     /// JSON-RPC 2.0 over HTTP.
@@ -81,7 +81,7 @@ pub enum Binding {
 }
 
 impl Binding {
-    /// Reads the name in a card. Case does not count; `REST` and `HTTP_JSON` are seen in the field.
+    /// Parses the name in a card. Case is ignored; `REST` and `HTTP_JSON` occur in real cards.
     pub fn parse(name: &str) -> Option<Self> {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         if is("JSONRPC") || is("JSON-RPC") {
@@ -95,7 +95,7 @@ impl Binding {
         }
     }
 
-    /// The name in cards.
+    /// Returns the name in cards.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::JsonRpc => "JSONRPC",
@@ -104,7 +104,7 @@ impl Binding {
         }
     }
 
-    /// How a peer of that version spells JSON over this binding.
+    /// Returns the JSON dialect of a peer of that version over this binding.
     pub const fn dialect(self, version: Version) -> Dialect {
         match (version, self) {
             (Version::V1, _) => Dialect::V1,
@@ -113,7 +113,7 @@ impl Binding {
         }
     }
 
-    /// Media type of request bodies.
+    /// Returns the media type of request bodies.
     pub const fn media_type(self, version: Version) -> &'static str {
         match (self, version) {
             (Self::HttpJson, Version::V1) => A2A_JSON,
@@ -128,7 +128,7 @@ impl fmt::Display for Binding {
     }
 }
 
-/// The protocol headers of a request, lower-case names.
+/// Returns the protocol headers of a request, with names in lower case.
 pub fn headers(version: Version, extensions: &[String]) -> Vec<(&'static str, String)> {
     let mut headers = Vec::new();
     if version == Version::V1 {

@@ -5,17 +5,9 @@
 
 use std::fmt;
 
-use crate::encode::MAX_FRAME;
+pub use aqueduct_core::error::Fault;
 
-/// The party that caused an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Fault {
-    /// The peer sent input that its protocol does not allow.
-    Peer,
-    /// The caller used this crate in an unsupported way.
-    Caller,
-}
+use crate::encode::MAX_FRAME;
 
 /// A JSON value that does not match the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,19 +77,23 @@ pub enum Error {
     #[error(transparent)]
     Wire(#[from] WireError),
     /// A text is not valid UTF-8.
-    #[error("the payload is not UTF-8 text")]
+    #[error("the payload is not UTF-8: encode JSON as UTF-8")]
     Utf8,
     /// A protobuf frame is malformed.
-    #[error("the protobuf frame is not well formed: {0}")]
+    #[error("the protobuf frame is malformed ({0}): send one encoded event per frame")]
     Proto(&'static str),
     /// A protobuf frame contains an unknown event.
-    #[error("the protobuf frame holds an event with the unknown number {0}")]
+    #[error(
+        "the protobuf frame contains an event with the unknown number {0}: send it as JSON, or as CUSTOM"
+    )]
     UnknownArm(u32),
     /// The stream ends inside a protobuf frame.
-    #[error("the stream ends inside a protobuf frame")]
+    #[error("the stream ends inside a protobuf frame: the peer cut it; run the agent again")]
     CutOff,
     /// A received frame exceeds the limit.
-    #[error("a frame of {size} bytes is over the limit of {limit} bytes")]
+    #[error(
+        "a frame of {size} bytes is over the limit of {limit} bytes: send less per event, or raise the limit"
+    )]
     FrameTooLarge {
         /// The size of the frame, in bytes.
         size: usize,
@@ -113,7 +109,9 @@ pub enum Error {
         member: &'static str,
     },
     /// A chunk contradicts the start of its stream.
-    #[error("{event} has {member} {found:?}, but its stream started with {began:?}")]
+    #[error(
+        "{event} has {member} {found:?}, but its stream started with {began:?}: repeat the same value, or leave it out"
+    )]
     ChunkConflict {
         /// The type of the event.
         event: &'static str,
@@ -157,13 +155,13 @@ pub enum Error {
     #[error("the event cannot be written as JSON: {0}")]
     NotWritten(serde_json::Error),
     /// The protobuf encoding has no form for the event.
-    #[error("the protobuf encoding has no place for {0}: send it as JSON, or as CUSTOM")]
+    #[error("the protobuf encoding has no form for {0}: send it as JSON, or as CUSTOM")]
     NoProto(String),
     /// The id of an SSE frame contains a line break or a NUL.
-    #[error("the id of an SSE frame must not have line breaks or NUL characters")]
+    #[error("the id of an SSE frame has line breaks or NUL characters: remove them")]
     SseId,
     /// An encoded frame is larger than clients accept.
-    #[error("a frame of {size} bytes is over the {MAX_FRAME} bytes that clients take: send less per event")]
+    #[error("a frame of {size} bytes is over the {MAX_FRAME} bytes that clients accept: send less per event")]
     OversizedEvent {
         /// The size of the frame, in bytes.
         size: usize,

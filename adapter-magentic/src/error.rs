@@ -1,15 +1,7 @@
 //! [`Error`]: the one error of this crate, with its [`Fault`] and whether the stream can continue.
 
 use aqueduct_core::RunFailure;
-
-/// The party that caused an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The framework or the forwarder sent input that cannot be decoded.
-    Source,
-    /// The client sent a reply that does not match its request.
-    Client,
-}
+pub use aqueduct_core::error::Fault;
 
 /// Why a line cannot be decoded, or a reply cannot be converted.
 ///
@@ -19,7 +11,7 @@ pub enum Fault {
 /// use aqueduct_adapter_magentic::{Decoder, Fault};
 ///
 /// let error = Decoder::default().handle_line(&"not JSON".into()).unwrap_err();
-/// assert_eq!((error.fault(), error.can_continue()), (Fault::Source, true));
+/// assert_eq!((error.fault(), error.can_continue()), (Fault::Peer, true));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -71,9 +63,9 @@ impl Error {
     /// Returns the party that caused the error.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::LineTooLong { .. } | Self::NotUtf8 | Self::NotAnObject { .. } => Fault::Source,
+            Self::LineTooLong { .. } | Self::NotUtf8 | Self::NotAnObject { .. } => Fault::Peer,
             Self::UnknownRequest { .. } | Self::CannotDecline { .. } | Self::WrongShape { .. } => {
-                Fault::Client
+                Fault::Caller
             }
         }
     }

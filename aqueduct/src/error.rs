@@ -1,4 +1,4 @@
-//! [`Error`]: why something could not be set up.
+//! [`Error`]: the errors of setting up agents and servers.
 
 use thiserror::Error;
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Error {
     /// An address of a remote agent cannot be used.
-    #[error("`{url}` is not the address of an agent: {reason}")]
+    #[error("`{url}` is not the address of an agent: {reason}; write it as http://host:port/path")]
     Address {
         /// The address.
         url: String,
@@ -17,7 +17,7 @@ pub enum Error {
     /// A header cannot be sent.
     #[error("header `{name}` cannot be sent: names are tokens, values are visible ASCII")]
     Header {
-        /// Its name.
+        /// The name of the header.
         name: String,
     },
     /// The HTTP client cannot be set up.
@@ -25,15 +25,15 @@ pub enum Error {
     #[error("the client of a remote agent cannot be set up: {0}")]
     Client(#[source] aqueduct_transport_http::ClientError),
     /// A key of agent cards cannot be used.
-    #[error("the key of agent cards cannot be read: {reason}")]
+    #[error("the key of agent cards cannot be read: {reason}; give a PEM file with an Ed25519 or P-256 key")]
     Key {
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// An address to listen on cannot be resolved.
-    #[error("the address cannot be listened on: {reason}")]
+    #[error("cannot listen: {reason}; write the address as host:port")]
     Bind {
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// The server cannot be set up.
@@ -41,7 +41,7 @@ pub enum Error {
     #[error(transparent)]
     Server(aqueduct_transport_http::ServerError),
     /// A setting needs a feature of this crate that is not enabled.
-    #[error("{what} needs the feature `{feature}` of the crate `aqueduct`")]
+    #[error("{what} needs the feature `{feature}` of the crate `aqueduct`: enable it")]
     Unsupported {
         /// The setting.
         what: &'static str,

@@ -1,10 +1,10 @@
-//! Several agents asked at once: each has a lane of its own, and fails alone.
+//! Runs several agents at once: each has a lane of its own, and a failure affects only its lane.
 //!
 //! | the agents | the run |
 //! |---|---|
 //! | one waits for a human | is interrupted |
 //! | all failed | failed, with the first reason |
-//! | otherwise | succeeded; each failure stands in its lane |
+//! | otherwise | succeeded; each failure is in its lane |
 //!
 //! The streams are polled in turn, in the task of the run's driver; nothing is spawned.
 
@@ -21,6 +21,24 @@ use aqueduct_core::{
 use futures_core::Stream;
 
 /// Runs all of its agents for each run, each in a lane of its own.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use aqueduct::FanOut;
+/// use aqueduct::prelude::*;
+///
+/// let one = |input: RunInput| stream! { yield Update::text(input.text()) };
+/// let other = |_: RunInput| stream! { yield Update::text("Hello.") };
+/// let both = FanOut::new(vec![
+///     ("one".to_owned(), Arc::new(one) as Arc<dyn Agent>),
+///     ("other".to_owned(), Arc::new(other)),
+/// ]);
+/// let runs = Runs::new().agent("both", both);
+/// # drop(runs);
+/// ```
 #[derive(Clone)]
 pub struct FanOut {
     agents: Vec<(String, Arc<dyn Agent>)>,
@@ -62,7 +80,7 @@ impl Agent for FanOut {
 /// The events of all agents.
 struct Merged {
     branches: Vec<Branch>,
-    /// The branch that is polled first: no agent waits behind a talkative one.
+    /// The branch that is polled first, which rotates: no agent waits behind one with many events.
     next: usize,
     cancel: CancelToken,
     is_ended: bool,
@@ -75,8 +93,9 @@ struct Branch {
     state: State,
 }
 
+/// The state of a branch.
 enum State {
-    /// The lane is to be opened.
+    /// The lane is not open yet.
     New,
     Running,
     Ended(LaneOutcome),
@@ -107,7 +126,7 @@ impl Stream for Merged {
     }
 }
 
-/// Returns the end of a run whose lanes ended so.
+/// Returns the end of a run whose lanes have these outcomes.
 fn end(outcomes: &[&LaneOutcome], is_cancelled: bool) -> SourceEvent {
     let finished = |outcome| SourceEvent::Finished { outcome, result: None };
     if is_cancelled {
@@ -124,6 +143,7 @@ fn end(outcomes: &[&LaneOutcome], is_cancelled: bool) -> SourceEvent {
 }
 
 impl Branch {
+    /// Returns the outcome of a lane that has ended.
     fn outcome(&self) -> Option<&LaneOutcome> {
         match &self.state {
             State::Ended(outcome) => Some(outcome),
@@ -131,7 +151,7 @@ impl Branch {
         }
     }
 
-    /// Returns the next event of the lane. Pending too once the lane is closed.
+    /// Returns the next event of the lane; pending once the lane is closed.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<SourceEvent> {
         match self.state {
             State::New => {
@@ -168,10 +188,12 @@ struct Lane {
 }
 
 impl Lane {
+    /// Returns the lane of the agent `name`, directly below the root.
     fn new(name: &str) -> Self {
         Self { root: Source::root().child(name.to_owned()), moved: HashMap::new() }
     }
 
+    /// Returns a source of the agent, moved below the lane. Names, descriptions and calls are kept.
     fn source(&mut self, source: &Source) -> Source {
         let Some(parent) = source.parent() else { return self.root.clone() };
         if let Some(known) = self.moved.get(source.path()) {
@@ -191,6 +213,7 @@ impl Lane {
         moved
     }
 
+    /// Returns an event with its source moved below the lane.
     fn moved(&mut self, event: SourceEvent) -> SourceEvent {
         match event {
             SourceEvent::Update(update) => {

@@ -13,11 +13,11 @@ pub use crate::a2a::server::grpc::{A2aV1, A2aV03};
 
 /// Returns the routes of `aqueduct.v1.AgentStream` for the agents of `runs`, with health and reflection.
 pub fn router(runs: &Runs) -> Router {
-    // The only error is a description that reflection cannot read, and a test reads those of this crate.
+    // The only error is an invalid descriptor, and a test parses those of this crate.
     services(runs, Config::default()).router().unwrap_or_default()
 }
 
-/// Returns the services for the agents of `runs`, for hosts with limits or services of their own.
+/// Returns the services for the agents of `runs`, for hosts that set limits or mount other services.
 pub fn services(runs: &Runs, config: Config) -> Services {
     Services::new(Arc::new(runs.clone()), config)
 }

@@ -58,8 +58,15 @@ pub use router::router;
 #[cfg(feature = "http")]
 pub use serve::serve;
 
-/// Returns a builder of [`Runs`](runs::Runs) with everything that the enabled features add: threads that can be restated
-/// over AG-UI, and the formats of publishers.
+/// Returns a builder of [`Runs`](runs::Runs) with everything that the enabled features add: inputs of AG-UI in the log,
+/// so that threads can be read again, and the payload formats of publishers.
+///
+/// # Examples
+///
+/// ```
+/// let runs = aqueduct::builder().build();
+/// assert!(runs.agent_names().is_empty());
+/// ```
 pub fn builder() -> runs::RunsBuilder {
     let builder = runs::Runs::builder();
     #[cfg(feature = "agui")]

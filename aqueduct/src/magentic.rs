@@ -1,4 +1,4 @@
-//! Microsoft Agent Framework: the lines of workflow events as a format of publishers.
+//! Microsoft Agent Framework: workflow events as a payload format of publishers.
 
 use aqueduct_adapter_magentic::Decoder;
 use aqueduct_core::{ByteString, InterruptId, SourceEvent, ToolCallId};
@@ -11,6 +11,7 @@ pub fn decoder() -> Box<dyn LineDecoder> {
     Box::new(Lines(Decoder::default()))
 }
 
+/// Adapts the decoder of the adapter to the engine.
 struct Lines(Decoder);
 
 impl LineDecoder for Lines {
@@ -31,7 +32,7 @@ impl LineDecoder for Lines {
     }
 
     fn replies_taken(&self, line: &str) -> Vec<InterruptId> {
-        // Most lines hold no replies, and parsing each twice would double the cost of a publication.
+        // Most lines contain no replies, and parsing each twice would double the cost of a publication.
         if !line.contains("\"responses\"") {
             return Vec::new();
         }

@@ -1,4 +1,4 @@
-//! What a program with agents of its own needs.
+//! The imports of a program with its own agents.
 
 pub use aqueduct_core::{
     Agent, AgentRequest, Interrupt, Message, RunInput, RunOutcome, Source, SourceEvent, SourceStream, Update,

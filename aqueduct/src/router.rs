@@ -1,4 +1,4 @@
-//! Routes for a protocol of one's own: `POST /agents/{name}` starts a run, `GET /runs/{run}/events` watches it.
+//! Routes for a custom protocol: `POST /agents/{name}` starts a run, `GET /runs/{run}/events` watches it.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 
+/// The state of the routes.
 #[derive(Clone)]
 struct Shared {
     runs: Runs,
@@ -28,6 +29,7 @@ pub fn router(runs: &Runs, protocol: Arc<dyn Protocol>) -> Router {
         .with_state(Shared { runs: runs.clone(), protocol, options })
 }
 
+/// Starts the run that the body describes, and streams its events.
 async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
     let read = |_: &http::request::Parts, body: &bytes::Bytes| {
         let read = shared.protocol.read_input(&name, body, Encoding::Json)?;
@@ -36,6 +38,7 @@ async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: 
     start_run(&shared.runs, &name, request, read, &shared.options).await
 }
 
+/// Streams the events of a run after `Last-Event-ID`.
 async fn watch(State(shared): State<Shared>, Path(run): Path<String>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let run = RunId::from(run);

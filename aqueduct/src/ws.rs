@@ -14,17 +14,30 @@ use axum::Router;
 pub use aqueduct_transport_ws::{Config, Endpoint, Limits};
 
 /// Returns the routes for the agents of `runs`, in AG-UI.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct::prelude::*;
+///
+/// let runs = Runs::new();
+/// // AG-UI over HTTP and over WebSocket, on one socket.
+/// # #[cfg(feature = "http")]
+/// let router: Router = agui::router(&runs).merge(ws::router(&runs));
+/// # #[cfg(feature = "http")]
+/// # drop(router);
+/// ```
 #[cfg(feature = "agui")]
 pub fn router(runs: &Runs) -> Router {
     router_with(runs, Arc::new(crate::agui::AguiProtocol::default()), Config::default())
 }
 
-/// Returns the routes for the agents of `runs`, in the protocol of one's choice.
+/// Returns the routes for the agents of `runs`, in the given protocol.
 pub fn router_with(runs: &Runs, protocol: Arc<dyn Protocol>, config: Config) -> Router {
     endpoint(runs, protocol, config).router()
 }
 
-/// Returns the endpoint behind the routes, for hosts that show its counters.
+/// Returns the endpoint behind the routes, for hosts that export its counters.
 pub fn endpoint(runs: &Runs, protocol: Arc<dyn Protocol>, config: Config) -> Endpoint {
     Endpoint::new(Arc::new(runs.clone()), protocol, config)
 }

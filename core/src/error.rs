@@ -13,13 +13,18 @@
 use crate::id::ResponseId;
 use crate::run::RunFailure;
 
-/// The party that caused an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The party that caused an error, for the errors of all crates of the workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Fault {
-    /// The source sent input that cannot be carried.
-    Source,
-    /// The code that drives a machine called it in a wrong state.
+    /// The peer (an agent, a client, a server) sent what its protocol or a limit does not allow, or stopped answering.
+    Peer,
+    /// The code or the configuration on this side called in a wrong state or with wrong values.
     Caller,
+    /// The network or the machine.
+    Network,
+    /// The service behind the peer.
+    Service,
 }
 
 /// Why a machine of this crate rejected an input.
@@ -110,7 +115,7 @@ impl Error {
     pub fn fault(&self) -> Fault {
         match self {
             Self::Ended => Fault::Caller,
-            _ => Fault::Source,
+            _ => Fault::Peer,
         }
     }
 

@@ -2,6 +2,10 @@
 //!
 //! It is in this crate because adapters share no other crate. Parsing and serializing JSON is `serde_json`'s work.
 
+mod escape;
+
+pub use escape::escape_into;
+
 /// Returns the number of leading bytes that need no escape inside a JSON string: all bytes before the first quote,
 /// backslash or control character. Examines eight bytes at a time.
 #[inline]

@@ -24,7 +24,7 @@ import { Stage } from "./stage.js";
 import { Tabs } from "./tabs.js";
 import { Verdict } from "./verdict.js";
 
-/** Between two runs of a thread on the time axis, in milliseconds: how long the user thought is nobody's time. */
+/** Between two runs of a thread on the time axis, in milliseconds: the time in which the user thinks is not shown. */
 const GAP = 300;
 
 const newId = (kind) => `${kind}-${crypto.randomUUID()}`;

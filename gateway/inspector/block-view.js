@@ -122,7 +122,7 @@ const VIEWS = {
     const title = el("span", { class: "label", text: name(child.name) });
     const node = el("details", { class: `block lane hue-${child.index % 8}`, open: true, "aria-label": `Sub-agent ${name(child.name)}` }, el("summary", {}, el("span", { class: "dot" }), title, meta), body);
     if (child.about) title.title = name(child.about);
-    let told = false;
+    let isShown = false;
     return {
       node,
       body,
@@ -130,8 +130,8 @@ const VIEWS = {
         node.dataset.status = child.status;
         const span = child.end && child.start.at !== undefined && child.end.at !== undefined ? ` · ${duration(child.end.at - child.start.at)}` : "";
         setText(meta, `${STATUS[child.status] ?? child.status}${span}`);
-        if (child.problem && !told) body.append(el("p", { class: "block problem", dir: "auto", text: visible(child.problem) }));
-        told = Boolean(child.problem);
+        if (child.problem && !isShown) body.append(el("p", { class: "block problem", dir: "auto", text: visible(child.problem) }));
+        isShown = Boolean(child.problem);
       },
     };
   },

@@ -44,7 +44,7 @@ export class Composer {
     this.#tell();
   }
 
-  /** Without a token nobody is listed: the field for it is where to go. */
+  /** Without a token no agent is listed: the field for it is where to go. */
   askForToken() {
     byId("access").open = true;
     this.token.focus();

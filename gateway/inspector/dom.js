@@ -2,7 +2,7 @@
 
 /** Characters that turn the direction of what follows, so that text can look like another text. */
 const DIRECTION = /[\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/g;
-/** Other characters that nobody sees. */
+/** Other invisible characters. */
 const UNSEEN = /[\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F\u200B\u2060\uFEFF]/g;
 
 const named = (char) => `⟨U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;

@@ -15,7 +15,7 @@ export class Follower {
     return this.#stream !== undefined;
   }
 
-  /** Reads what `open` gives to its end. Gives the error if it could not, or undefined; `isLeft` if nobody waits for it. */
+  /** Reads what `open` gives to its end. Gives the error if it could not, or undefined; `isLeft` if it was abandoned. */
   async follow(recording, open, { clock, onRecord }) {
     this.leave();
     const control = new AbortController();

@@ -74,7 +74,7 @@ function runs(children) {
   });
 }
 
-/** Markdown that grows: what is settled is parsed once, the rest anew for every frame while it is short. */
+/** Markdown that grows: what is settled is parsed once, the rest again for every frame while it is short. */
 export class GrowingText {
   #settled = 0;
   #shown = 0;

@@ -19,8 +19,8 @@ export function placeOf(hash) {
 
 /** The address of a page. Pure. */
 export function addressOf(page, parts = [], query = {}) {
-  const told = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== undefined)).toString();
-  return `#/${[page, ...parts].map(encodeURIComponent).join("/")}${told === "" ? "" : `?${told}`}`;
+  const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== undefined)).toString();
+  return `#/${[page, ...parts].map(encodeURIComponent).join("/")}${search === "" ? "" : `?${search}`}`;
 }
 
 export class Pages {

@@ -6,7 +6,7 @@ import { memberPointer } from "./patch.js";
 /** Members of one value that are listed. */
 const MEMBERS_MOST = 500;
 const OPEN_DEPTH = 2;
-/** Between two renderings, in milliseconds: nobody reads faster. */
+/** Between two renderings, in milliseconds: people do not read faster. */
 const PAUSE = 150;
 
 export class StateTree {

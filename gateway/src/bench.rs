@@ -4,8 +4,8 @@
 //! upstream (A2A, prepared frames) ══ TCP ══► gateway ══ TCP ══► client (AG-UI, counts and clocks)
 //! ```
 //!
-//! All three live in this process, so figures hold the cost of all three; they compare one build with another on one
-//! machine, and say nothing about a network. Nothing passes or fails here.
+//! All three run in this process, so a figure contains the cost of all three. The figures compare two builds on one
+//! machine; they do not measure a network. No figure passes or fails.
 
 mod client;
 mod upstream;
@@ -30,7 +30,7 @@ use upstream::Plan;
 /// Between two chunks of a paced stream: 50 per second, as a fast model.
 const PACE: Duration = Duration::from_millis(20);
 
-/// Runs the command.
+/// Runs `aqueduct bench`.
 pub fn command(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     match talk::block_on(bench(args, out, notes)) {
         Ok(()) => exit::OK,
@@ -100,7 +100,7 @@ async fn bench(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> 
     Ok(())
 }
 
-/// A gateway with an agent for each figure.
+/// Returns a gateway with one agent per figure.
 fn gateway(upstream: SocketAddr) -> anyhow::Result<std::sync::Arc<Gateway>> {
     let agent = |mode: &str| {
         let address = A2aAddress::Url(format!("http://{upstream}/{mode}"));
@@ -119,18 +119,18 @@ fn gateway(upstream: SocketAddr) -> anyhow::Result<std::sync::Arc<Gateway>> {
     Gateway::new(config)
 }
 
-/// A figure as JSON writes it.
+/// Converts a figure into the integer type of the JSON report; saturates.
 fn figure(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
-/// A percentile of sorted latencies, in microseconds.
+/// Returns a percentile of sorted latencies, in microseconds.
 fn percentile(sorted: &[Duration], percent: usize) -> u64 {
     let index = sorted.len().saturating_sub(1) * percent / 100;
     sorted.get(index).map_or(0, |latency| figure(latency.as_micros()))
 }
 
-/// KiB of memory that the process holds; none where the system does not say so in the same way.
+/// Returns the resident memory of the process in KiB, or `None` where `/proc` is not available.
 fn resident() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -156,7 +156,7 @@ impl Report<'_> {
     }
 }
 
-/// What is measured now, for whoever waits at a terminal.
+/// The progress line of the figure that is being measured, for a terminal.
 struct Step<'n> {
     notes: &'n mut dyn Write,
     shows: bool,

@@ -26,18 +26,18 @@ pub use tools::{BenchArgs, CompletionsArgs, DoctorArgs, HealthArgs, ManArgs, Moc
 #[derive(Debug, Parser)]
 #[command(name = "aqueduct", version, propagate_version = true, arg_required_else_help = true, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// What to do.
+    /// The selected command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub enum Command {
     /// Put configured agents behind one address
     Serve(ServeArgs),
-    /// Serve scripted agents, to look at
+    /// Serve scripted agents as a demo
     Demo(DemoArgs),
     /// Talk to an agent from the terminal
     Run(RunArgs),
@@ -47,13 +47,13 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Compare two recorded streams by content
     Diff(DiffArgs),
-    /// Look at an agent: what it speaks, what would not work, and the lines of configuration for it
+    /// Examine an agent: its protocol, what would not work, and the configuration for it
     Doctor(DoctorArgs),
     /// Ask a running gateway whether it is ready
     Health(HealthArgs),
     /// Write what an agent sends to a file, with its timing
     Record(RecordArgs),
-    /// Play a recorded stream, at the terminal or as an agent
+    /// Replay a recorded stream, at the terminal or as an agent
     Replay(ReplayArgs),
     /// Serve a scripted agent over A2A and AG-UI
     Mock(MockArgs),
@@ -65,7 +65,7 @@ pub enum Command {
     Man(ManArgs),
     /// Write a configuration to begin with
     Init(InitArgs),
-    /// Look at the configuration
+    /// Check, print or describe the configuration
     #[command(subcommand, after_help = CONFIG_HELP)]
     Config(ConfigCommand),
     /// Check or repair a run log on disk
@@ -73,11 +73,11 @@ pub enum Command {
     Log(LogCommand),
 }
 
-/// What to do with the configuration.
+/// The subcommands of `config`.
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub enum ConfigCommand {
-    /// Find what is wrong with a configuration, with file, line and key
+    /// Report errors of a configuration, with file, line and key
     #[command(after_help = CHECK_HELP)]
     Check(ConfigArgs),
     /// Show the configuration as the gateway uses it, with all defaults; secrets by their names
@@ -101,10 +101,10 @@ pub struct ServeArgs {
     /// The configuration file
     #[arg(long, value_name = "PATH", default_value = "aqueduct.toml")]
     pub config: PathBuf,
-    /// Listen here instead of where the configuration says; may be given several times
+    /// The address to listen on instead of those of the configuration; may be given several times
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Vec<SocketAddr>,
-    /// Listen beyond loopback although some agent asks for no token
+    /// Listen beyond loopback although an agent requires no token
     #[arg(long)]
     pub allow_unauthenticated: bool,
 }
@@ -162,23 +162,23 @@ pub struct RunArgs {
     /// An agent of the configuration, or the URL of an agent
     #[arg(value_name = "AGENT|URL")]
     pub target: String,
-    /// What to say to it. Without it, a chat: every line of standard input is a prompt
+    /// The prompt. Without it, a chat: every line of standard input is a prompt
     pub prompt: Option<String>,
-    /// Go on with a chat after the prompt
+    /// Continue with a chat after the prompt
     #[arg(short = 'i', long)]
     pub chat: bool,
-    /// The thread to talk in; a new one without it
+    /// The thread of the runs; a new one without it
     #[arg(long, value_name = "ID")]
     pub thread: Option<String>,
-    /// How the agent is reached.
+    /// Protocol, configuration and credentials of the call.
     #[command(flatten)]
     pub reach: ReachArgs,
-    /// How the run is written.
+    /// The output format of the run.
     #[command(flatten)]
     pub form: OutputForm,
 }
 
-/// What a run is written as, where it is not shown to a person.
+/// The machine-readable output formats of a run.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 #[group(multiple = false)]
 pub struct OutputForm {
@@ -280,7 +280,7 @@ pub struct InitArgs {
     /// The name of the agent here
     #[arg(long)]
     pub name: Option<String>,
-    /// Where to listen
+    /// The address to listen on
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
     /// Overwrite the file if it exists

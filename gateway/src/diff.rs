@@ -1,12 +1,12 @@
-//! `aqueduct diff`: two streams compared by what they say, not by how they were cut.
+//! `aqueduct diff`: compares two streams by content, independent of chunk boundaries.
 //!
 //! ```text
 //! file ──► convert (any dialect, recordings too) ──► each run as one value ──► ids by order of appearance ──► compare
 //! ```
 //!
-//! So the same run recorded twice, or over A2A and over AG-UI, shows no difference although every id, time and chunk
-//! differs. What is compared: outcome, messages, who wrote them, tool calls and results, custom content, result, interrupts,
-//! usage.
+//! So the same run recorded twice, or over A2A and over AG-UI, has no difference although every id, time and chunk
+//! differs. Compared are outcome, messages with their authors, tool calls and results, custom content, result,
+//! interrupts and usage.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,10 +20,10 @@ use crate::convert::convert;
 use crate::exit;
 use crate::progress::count;
 
-/// Characters of a value in the report.
+/// The longest value in the report, in characters.
 const SHOWN: usize = 200;
 
-/// Runs the command.
+/// Runs `aqueduct diff`.
 pub fn command(
     args: &DiffArgs,
     input: &mut dyn Read,
@@ -45,7 +45,7 @@ pub fn command(
     }
 }
 
-/// The runs of a stream, each as one value.
+/// Returns the runs of a stream, each merged into one value.
 fn runs_of(target: &str, from: FromDialect, input: &mut dyn Read) -> anyhow::Result<Vec<Value>> {
     let args = ConvertArgs::plain(from, ToDialect::Response);
     let mut lines = Vec::new();
@@ -65,10 +65,10 @@ fn runs_of(target: &str, from: FromDialect, input: &mut dyn Read) -> anyhow::Res
     Ok(runs)
 }
 
-/// Members whose value is the agent's own: nothing in it is an id of ours.
+/// Members whose value is produced by the agent: it contains no ids to replace.
 const CONTENT: [&str; 6] = ["value", "arguments", "output", "result", "metadata", "responseSchema"];
 
-/// Ids, by order of appearance: a run that is recorded twice has others.
+/// Replaces ids by their order of appearance: a run that is recorded twice has different ids.
 #[derive(Default)]
 struct Names(HashMap<String, String>);
 
@@ -101,7 +101,7 @@ impl Names {
     }
 }
 
-/// One difference: where it is, and what each side has there.
+/// One difference: its path, and the value on each side.
 #[derive(Debug, PartialEq)]
 struct Difference {
     path: String,

@@ -1,11 +1,12 @@
-//! `aqueduct doctor`: what an agent speaks, how it streams, what would not work, and the configuration for it.
+//! `aqueduct doctor`: reports the protocol of an agent, how it streams, what would not work, and the configuration for
+//! it.
 //!
 //! ```text
 //! URL ──► card? ── yes ──► A2A: versions, bindings, capabilities, security ──┐
 //!              └── no ───► AG-UI ────────────────────────────────────────────┴──► one run: frames, shape, end ──► report
 //! ```
 //!
-//! It changes nothing at the agent but for the one prompt that it sends, which `--no-run` leaves out.
+//! The command sends one prompt to the agent, which `--no-run` omits, and changes nothing else there.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -27,11 +28,11 @@ use crate::progress::{Progress, count};
 use crate::source::Forwarded;
 use crate::{exit, remote, talk};
 
-/// How long the answer of the agent is looked at, and how many frames of it.
+/// The longest time and the largest number of frames of one answer that are examined.
 const LOOK: Duration = Duration::from_secs(30);
 const FRAMES: usize = 2_000;
 
-/// Runs the command.
+/// Runs `aqueduct doctor`.
 pub fn command(args: &DoctorArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     if !args.url.starts_with("http://") && !args.url.starts_with("https://") {
         writeln!(notes, "aqueduct doctor: {} is no URL: it must begin with http:// or https://", args.url)
@@ -55,7 +56,7 @@ pub fn command(args: &DoctorArgs, out: &mut dyn Write, notes: &mut dyn Write) ->
     }
 }
 
-/// What was found.
+/// The findings, and the configuration derived from them.
 #[derive(Debug, Default)]
 struct Report {
     lines: Vec<(char, String)>,
@@ -104,7 +105,7 @@ impl Report {
     }
 }
 
-/// A name of a card as a key of the configuration.
+/// Converts the name of a card into a valid key of the configuration.
 fn key_of(name: &str) -> String {
     let letters = name.to_lowercase();
     let words = letters.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -215,7 +216,7 @@ fn is_local(host: &str) -> bool {
     matches!(host, "localhost" | "0.0.0.0" | "[::]" | "[::1]") || host.starts_with("127.")
 }
 
-/// What came of one prompt.
+/// The response to one prompt.
 #[derive(Debug, Default)]
 struct Seen {
     is_a2a: bool,
@@ -312,7 +313,7 @@ fn look_at_agui(seen: &Seen, report: &mut Report) {
     }
 }
 
-/// The shape in which an A2A agent streams, by what its frames are.
+/// Reports the shape in which an A2A agent streams, derived from its frames.
 fn look_at_a2a(seen: &Seen, report: &mut Report) {
     let (mut texts, mut chunks, mut appended, mut messages, mut is_over) = (0, 0, 0, 0, false);
     for frame in &seen.frames {

@@ -1,4 +1,4 @@
-//! What the exit codes mean, for all commands.
+//! The exit codes of all commands.
 //!
 //! | code | name | meaning |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! `aqueduct init`: writes a commented configuration, from flags or from the answers to a few questions.
+//! `aqueduct init`: writes a commented configuration, from flags or from answers at the terminal.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::cli::InitArgs;
 use crate::{config, exit};
 
-/// The agent that a new configuration has.
+/// The agent of the new configuration.
 struct Answers {
     name: String,
     protocol: &'static str,
@@ -14,7 +14,7 @@ struct Answers {
     listen: String,
 }
 
-/// Runs `aqueduct init`. Questions are asked where `input` is given: at a terminal, if the flags leave something open.
+/// Runs `aqueduct init`. Prompts for missing values if `input` is given, that is at a terminal.
 pub fn command(
     args: &InitArgs,
     input: Option<&mut dyn BufRead>,

@@ -2,13 +2,13 @@
 //! the other (one per line, or spread over several).
 //!
 //! ```text
-//! bytes ──► lines ──► framing told by the first line ──► SSE decoder ──┬──► Payload { text, event, place, is_cut }
-//!                                                   └──► JSON brackets ─┘
+//! bytes ──► lines ──► framing, detected from the first line ──► SSE decoder ──┬──► Payload { text, event, place, is_cut }
+//!                                                           └──► JSON brackets ─┘
 //! ```
 //!
-//! Invariants: payloads do not depend on how the bytes were cut; no more than one line and one value are held, each
-//! up to [`MAX_BYTES`]; an error names line and column. A value in which the input ends is handed out as cut. Of what
-//! `aqueduct record` wrote, the payloads are the recorded frames. What a payload means is not known here.
+//! Invariants: payloads do not depend on how the bytes are split; at most one line and one value are held, each up to
+//! [`MAX_BYTES`]; an error names line and column. A value in which the input ends is returned as cut. For files that
+//! `aqueduct record` wrote, the payloads are the recorded frames. This module does not interpret payloads.
 
 mod json;
 
@@ -25,34 +25,34 @@ use thiserror::Error;
 use crate::recording::{self, RecordedLine};
 use json::Value;
 
-/// Bytes of one line or value. The line of a workflow event can repeat a whole conversation; 16 MiB is a long one with
-/// images, and more than any frontend takes.
+/// The largest line or value, in bytes. The line of a workflow event can repeat a whole conversation; 16 MiB is a long
+/// one with images, and more than any frontend accepts.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
 
-/// One payload.
+/// One payload with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Payload {
-    /// The payload.
+    /// The text of the payload.
     pub(crate) text: ByteString,
-    /// The SSE event name, where there is one.
+    /// The SSE event name, if there is one.
     pub(crate) event: Option<ByteString>,
-    /// Where it is.
+    /// The place where the payload begins.
     pub(crate) place: Place,
-    /// True if the input ended before the payload was complete, as far as the framing tells.
+    /// Set if the input ended before the payload was complete, as far as the framing shows.
     pub(crate) is_cut: bool,
 }
 
-/// Where a payload begins.
+/// The place where a payload begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Place {
-    /// Counted from 1.
+    /// The line, from 1.
     pub(crate) line: usize,
     /// Bytes before the payload in each of its lines (`data: `).
     pub(crate) indent: usize,
 }
 
 impl Place {
-    /// An error at the payload's own line and column (from 1; 0 for none, which means its beginning).
+    /// Returns an error at a line and column of the payload, both from 1; 0 stands for the beginning of the payload.
     pub(crate) fn error(self, line: usize, column: usize, what: impl Into<String>) -> InputError {
         InputError {
             line: self.line + line.saturating_sub(1),
@@ -71,14 +71,14 @@ pub(crate) struct InputError {
     pub(crate) what: String,
 }
 
-/// Cuts an input into payloads.
+/// Splits an input into payloads.
 #[derive(Debug, Default)]
 pub(crate) struct PayloadReader {
-    /// The beginning of a line whose end has not come yet.
+    /// The beginning of a line whose end has not arrived yet.
     partial: BytesMut,
-    /// Lines that have ended.
+    /// The number of lines that have ended.
     lines: usize,
-    /// Bytes before the latest line.
+    /// The number of bytes before the current line.
     offset: u64,
     latest: u64,
     framing: Framing,
@@ -90,19 +90,19 @@ pub(crate) struct PayloadReader {
 
 #[derive(Debug, Default)]
 enum Framing {
-    /// Nothing but white space so far.
+    /// The input contains only white space so far.
     #[default]
     Unknown,
     Sse {
         decoder: Box<sse::Decoder>,
-        /// Where the data of the event under way begins.
+        /// The place where the data of the current event begins.
         place: Option<Place>,
     },
     Json(Value),
 }
 
 impl PayloadReader {
-    /// Takes bytes, however they are cut.
+    /// Handles bytes, split at any boundary.
     pub(crate) fn handle_bytes(&mut self, bytes: &[u8]) -> Result<(), InputError> {
         let mut rest = bytes;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -117,7 +117,7 @@ impl PayloadReader {
         self.check_length()
     }
 
-    /// The input is over.
+    /// Handles the end of the input.
     pub(crate) fn handle_eof(&mut self) -> Result<(), InputError> {
         if self.failed {
             return Ok(());
@@ -138,7 +138,7 @@ impl PayloadReader {
         .inspect_err(|_| self.failed = true)
     }
 
-    /// The next payload.
+    /// Returns the next payload.
     pub(crate) fn poll_payload(&mut self) -> Option<Payload> {
         loop {
             let payload = self.ready.pop_front()?;
@@ -156,13 +156,13 @@ impl PayloadReader {
                     return Some(Payload { text: data, event, ..payload });
                 }
                 Some(RecordedLine::End) => {}
-                // No line of a recording: whoever reads it finds out, at its place.
+                // Not a line of a recording: the decoder reports it with its place.
                 None => return Some(payload),
             }
         }
     }
 
-    /// The dialect of a recording, once its first payload was polled; `None` for any other input.
+    /// Returns the dialect of a recording, once its first payload was polled, or `None` for any other input.
     pub(crate) fn recorded(&self) -> Option<recording::Dialect> {
         self.recorded
     }
@@ -206,12 +206,12 @@ impl PayloadReader {
     }
 }
 
-/// Whether a first line begins server-sent events or JSON; none for a line of white space.
+/// Returns `true` if a first line begins server-sent events, `false` if it begins JSON, `None` if it is white space.
 pub(crate) fn is_sse(line: &[u8], number: usize) -> Result<Option<bool>, InputError> {
     Ok(detect(line, number)?.map(|framing| matches!(framing, Framing::Sse { .. })))
 }
 
-/// The framing that a first line tells; none for a line of white space.
+/// Detects the framing from a first line. Returns `None` if the line is white space.
 fn detect(line: &[u8], number: usize) -> Result<Option<Framing>, InputError> {
     let text = without_mark(line).trim_ascii();
     let is_field = ["data", "event", "id", "retry", ""]

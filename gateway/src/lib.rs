@@ -1,4 +1,4 @@
-//! The gateway and its command line: what wires adapters and transports together.
+//! The gateway and its command line: configures adapters and transports and connects them.
 //!
 //! ```text
 //! main ──► run(args) ──► cli ──► serve | demo | mock ──► routes ──┐
@@ -10,23 +10,23 @@
 //! |---|---|
 //! | [`cli`] | the commands and their options |
 //! | [`serve`] | the gateway on its sockets, and the demo |
-//! | [`service`] | runs: started, logged, watched, stopped |
-//! | [`source`] | where runs come from: A2A, AG-UI, scripts, several at once |
-//! | `tee` | what sub-agents say while their supervisor calls them through the gateway |
-//! | [`talk`] | an agent at the terminal |
+//! | [`service`] | runs: start, log, watch, cancel |
+//! | [`source`] | sources of runs: A2A, AG-UI, scripts, several at once |
+//! | `tee` | shows the streams of sub-agents inside the run of the supervisor that calls them through the gateway |
+//! | [`talk`] | `aqueduct run`: a chat with an agent at the terminal |
 //! | [`convert`] | a filter from any input dialect to any output dialect |
 //! | [`verify`] | the strict check of an AG-UI stream, as a report for people |
 //! | [`diff`] | two streams compared by content |
-//! | [`doctor`] | what an agent speaks, and what would not work |
+//! | [`doctor`] | the protocol of an agent, and what would not work |
 //! | [`record`], [`replay`] | a stream with its timing, to a file and back ([`recording`]) |
 //! | [`mock`] | a scripted agent on a socket, as A2A and AG-UI |
 //! | [`mod@bench`] | the whole path over sockets, measured |
 //! | `log` | a run log on disk, checked and repaired |
-//! | [`config`] | the configuration file: what is in it, what is wrong with it |
-//! | [`exit`] | what the exit codes mean |
+//! | [`config`] | the configuration file: keys, kinds, errors |
+//! | [`exit`] | the exit codes |
 //!
-//! Invariants: commands write to the streams they are given, never to the terminal directly; a protocol's wire format
-//! is never touched here, only in its adapter.
+//! Invariants: commands write to the streams they are given, never to the terminal directly; wire formats are read and
+//! written only by adapters.
 
 pub mod bench;
 pub mod cli;
@@ -68,7 +68,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match cli::Cli::try_parse_from(args) {
         Ok(cli) => dispatch(cli.command).into(),
         Err(help) => {
-            // Help goes to stdout, mistakes to stderr; a closed stream changes nothing about either.
+            // Help is written to stdout, usage errors to stderr; a closed stream changes neither.
             let code = if help.use_stderr() { exit::USAGE } else { exit::OK };
             help.print().ok();
             code.into()
@@ -119,12 +119,12 @@ fn dispatch(command: cli::Command) -> exit::Code {
             exit::OK
         }
     };
-    // A reader that has gone (`| head`) is no failure of this command.
+    // A reader that has closed the output (`| head`) is not a failure of the command.
     out.flush().ok();
     code
 }
 
-/// The runtime of commands that use the network.
+/// Returns the runtime of commands that use the network.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }

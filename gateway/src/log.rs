@@ -1,4 +1,4 @@
-//! `aqueduct log`: a run log on disk, checked and repaired while its gateway is stopped.
+//! `aqueduct log`: checks and repairs a run log on disk while its gateway is stopped.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cli::{LogArgs, LogCommand};
 use crate::exit;
 
-/// Runs the command.
+/// Runs `aqueduct log`.
 pub(crate) fn command(command: &LogCommand, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     match command {
         LogCommand::Check(args) => check(args, out, notes),
@@ -32,7 +32,7 @@ fn check(args: &LogArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Co
 }
 
 fn repair(args: &LogArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
-    // What can be refused before anything is written is no failure of the repair.
+    // A refusal before anything is written is not a failure of the repair.
     if let Err(error) = disk::check(&args.folder) {
         writeln!(notes, "aqueduct log repair: {error}").ok();
         return exit::USAGE;
@@ -55,7 +55,7 @@ fn write_report(args: &LogArgs, report: &LogReport, aside: Option<&Path>, out: &
     } else {
         write_text(args, report, aside, out)
     };
-    // A reader that has gone is no failure.
+    // A reader that has closed the output is not a failure.
     written.ok();
 }
 

@@ -1,4 +1,4 @@
-//! `aqueduct man`: manual pages out of the same command line.
+//! `aqueduct man`: manual pages, generated from the command line.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use clap_mangen::Man;
 use crate::cli::{Cli, ManArgs};
 use crate::exit;
 
-/// Runs the command.
+/// Runs `aqueduct man`.
 pub(crate) fn command(args: &ManArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     let written = match &args.out {
         Some(folder) => write_all(folder),
@@ -25,7 +25,7 @@ pub(crate) fn command(args: &ManArgs, out: &mut dyn Write, notes: &mut dyn Write
     }
 }
 
-/// Writes the page of the program and one for each command.
+/// Writes the page of the program and one page per command.
 fn write_all(folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let mut program = Cli::command();

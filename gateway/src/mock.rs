@@ -1,6 +1,6 @@
-//! `aqueduct mock`: a scripted agent on a socket, for who makes frontends, clients and tests.
+//! `aqueduct mock`: a scripted agent on a socket, for the development of frontends, clients and tests.
 //!
-//! It is a gateway with one agent, which is also an A2A server at `/`.
+//! The mock is a gateway with one agent, which is also an A2A server at `/`.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::service::Gateway;
 use crate::source::script::Script;
 use crate::{exit, talk, telemetry};
 
-/// Runs the command.
+/// Runs `aqueduct mock`.
 pub fn command(args: &MockArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     let script = match Script::load(&args.script) {
         Ok(script) => script,
@@ -50,7 +50,7 @@ async fn serve(script: Script, name: &str, args: &MockArgs, out: &mut dyn Write)
     Ok(())
 }
 
-/// A gateway's configuration for one script.
+/// Returns the configuration of a gateway for one script.
 pub(crate) fn configuration(script: Arc<Script>, name: &str, listen: SocketAddr) -> Config {
     let description = script.description.clone();
     let mut config = talk::one_agent(name, AgentSource::Embedded { script });
@@ -58,7 +58,7 @@ pub(crate) fn configuration(script: Arc<Script>, name: &str, listen: SocketAddr)
         agent.description = description;
     }
     config.server.listen = vec![listen];
-    // Who starts a mock beyond loopback wants it reached by whatever name it has there.
+    // A mock that listens beyond loopback must be reachable under any host name.
     config.server.any_host = !listen.ip().is_loopback();
     config.log.level = LogLevel::Warn;
     config
@@ -75,7 +75,7 @@ fn greet(address: SocketAddr, name: &str, out: &mut dyn Write) -> std::io::Resul
     out.flush()
 }
 
-/// The name of the file, with what names of agents may have.
+/// Derives the name of the agent from the name of the file, without characters that names of agents must not have.
 fn agent_name(path: &Path) -> String {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');

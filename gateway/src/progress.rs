@@ -1,13 +1,13 @@
-//! Progress of what takes longer than a second, on one line of a terminal that is gone afterwards.
+//! A progress line on a terminal for work that takes longer than a second, cleared afterwards.
 //!
-//! Nothing is written where standard error is no terminal, or one that cannot move its cursor (`TERM=dumb`).
+//! Nothing is written if standard error is not a terminal, or is one that cannot move its cursor (`TERM=dumb`).
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// Work that is over sooner needs no progress.
+/// Work that ends sooner shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two updates of the line.
+/// The time between two updates of the line.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A line of progress. Dropping it clears the line.
@@ -25,7 +25,7 @@ impl Progress {
         Self { is_shown, begun: Instant::now(), written: None }
     }
 
-    /// Shows `words` and the time, if it is time to.
+    /// Shows `words` and the elapsed time, if an update is due.
     pub(crate) fn tell(&mut self, words: &str) {
         let is_early = self.begun.elapsed() < PATIENCE;
         if !self.is_shown || is_early || self.written.is_some_and(|written| written.elapsed() < PAUSE) {
@@ -45,7 +45,7 @@ impl Progress {
         }
     }
 
-    /// Waits for `work`, with progress.
+    /// Waits for `work` and shows progress.
     pub(crate) async fn during<T>(&mut self, words: &str, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {

@@ -1,4 +1,4 @@
-//! How much callers may use: the quotas of the configuration, as the servers, the run engine and the log take them.
+//! Derives the limits of callers from the quotas of the configuration, for the servers, the run engine and the log.
 //!
 //! ```text
 //! [quotas], [principals.NAME.quotas] ──► Quota of an account ──► requests, bytes (transport-http), runs (runs)
@@ -6,20 +6,21 @@
 //!                     └────────────────► LogLimits ────────────► memory (runlog)
 //! ```
 //!
-//! Nothing is counted here.
+//! This module counts nothing; the crates in parentheses do.
 
 use aqueduct_core::{Account, Principal, Quota};
 use aqueduct_transport_http::QuotaLimits;
 
 use crate::config::{Config, PrincipalQuotas};
 
-/// The share of one principal where there are several: three that flood leave room for a fourth.
+/// The divisor for the share of one principal where there are several: three principals at their limit leave room for a
+/// fourth.
 const SHARE: usize = 4;
 
 /// Requests per second of one principal where there are several.
 const RATE: usize = 1_000;
 
-/// The limits that have names in metrics.
+/// The names of the limits in metrics.
 pub(crate) const LIMITS: [&str; 9] = [
     "quotas.runs",
     "quotas.rate",
@@ -38,7 +39,7 @@ fn is_shared(config: &Config) -> bool {
     !config.issuers.is_empty() || config.principals.len() + config.server.tokens.len() + tokens > 1
 }
 
-/// Returns the quota of an account. The address of a reverse proxy has none: many callers are behind it.
+/// Returns the quota of an account. The address of a reverse proxy has none: it stands for many callers.
 pub(crate) fn of(config: &Config, account: &Account) -> Quota {
     match account {
         Account::Principal(principal) => of_principal(config, principal),
@@ -66,7 +67,7 @@ fn of_principal(config: &Config, principal: &Principal) -> Quota {
         .with_bytes(own(|own| own.bytes).or(quotas.bytes).or_else(|| share(quotas.bodies)))
 }
 
-/// Returns the memory of one principal's runs in the log.
+/// Returns the memory that the runs of one principal may use in the log.
 pub(crate) fn memory(config: &Config) -> usize {
     let share = || if is_shared(config) { (config.runs.memory / SHARE).max(1) } else { config.runs.memory };
     config.quotas.memory.unwrap_or_else(share)

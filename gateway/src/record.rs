@@ -1,9 +1,9 @@
-//! `aqueduct record`: what an agent sends, with its timing, to a file.
+//! `aqueduct record`: writes the frames of an agent with their timing to a file.
 //!
-//! An A2A or AG-UI agent is asked as the gateway would ask it, and its frames are written as they come, before any of
-//! them is understood. Of any other agent the AG-UI 1.0 events are written that the gateway makes of it.
+//! The request to an A2A or AG-UI agent is the one that the gateway would send. Frames are written as they arrive,
+//! before they are decoded. For any other agent the command writes the AG-UI 1.0 events that the gateway emits.
 //!
-//! Ctrl-C tells the agent to stop, and what it says to that is recorded too; a second one leaves at once.
+//! Ctrl-C cancels the request at the agent, and the frames after that are recorded too; a second Ctrl-C exits at once.
 
 mod stop;
 
@@ -32,7 +32,7 @@ use crate::source::Forwarded;
 use crate::{exit, remote, talk};
 use stop::Stop;
 
-/// Runs the command.
+/// Runs `aqueduct record`.
 pub fn command(
     args: &RecordArgs,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -71,7 +71,7 @@ async fn record(
     let asked = Progress::new().during("waiting for the agent", ask(args, config, name)).await?;
     let Asked { dialect, incoming, stop } = asked;
     let head = Head::new(dialect, args.target.as_str(), args.prompt.as_str());
-    // The file is made once there is something to write: a typing error leaves no empty one behind.
+    // The file is created with the first frame, so that a typing error leaves no empty file behind.
     let mut file = match &args.output {
         Some(path) => {
             let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
@@ -93,14 +93,14 @@ async fn record(
     Ok(())
 }
 
-/// What an agent sends.
+/// The response of an agent: a stream of its frames, a complete body, or events of a run.
 enum Incoming {
     Stream(Box<SseStream>),
     Whole(String),
     Events(EventStream, Box<WatcherEncoder>),
 }
 
-/// An agent that was asked.
+/// A request that was sent to an agent.
 struct Asked {
     dialect: Dialect,
     incoming: Incoming,
@@ -110,7 +110,10 @@ struct Asked {
 async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Result<Asked> {
     let thread = format!("record-{}", now().0);
     let input = RunInput::prompt(thread.clone(), format!("{thread}-1"), &args.prompt);
-    let agent = config.agents.get_mut(name).with_context(|| format!("there is no agent {name}"))?;
+    let agent = config
+        .agents
+        .get_mut(name)
+        .with_context(|| format!("there is no agent {name}: name one of the configuration, or give a URL"))?;
     agent.tokens.clear();
     let mut request = AgentRequest::new(input);
     request.context = Arc::new(Forwarded::from_pairs(args.reach.caller.headers.clone()));
@@ -142,7 +145,7 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
     }
 }
 
-/// What a frontend gets of an agent whose own frames cannot be written.
+/// Returns the AG-UI events of an agent whose own frames are not available.
 async fn as_events(
     args: &RecordArgs,
     mut config: Config,
@@ -159,7 +162,7 @@ async fn as_events(
     Ok(Asked { dialect: Dialect::Agui, incoming, stop })
 }
 
-/// Writes all that comes; gives what broke it, if something did.
+/// Writes all frames. Returns the error that cut the stream, if there was one.
 async fn copy(
     mut incoming: Incoming,
     mut stop: Stop,
@@ -224,7 +227,7 @@ impl Incoming {
     }
 }
 
-/// Payloads as text.
+/// Collects encoded payloads as text.
 struct Payloads(Vec<String>);
 
 impl PayloadSink for Payloads {

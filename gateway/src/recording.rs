@@ -1,6 +1,7 @@
-//! A recorded stream: what an agent sent, as it sent it, and when.
+//! A recorded stream: the frames of an agent, unchanged, with their times.
 //!
-//! JSON lines. The first says what was recorded, the last how it ended; between them is one line per frame.
+//! The format is JSON lines: a head that describes the recording, one line per frame, and a line that describes the
+//! end.
 //!
 //! ```text
 //! {"aqueduct": "recording", "version": 1, "dialect": "a2a", "agent": "http://…", "prompt": "…"}
@@ -9,7 +10,7 @@
 //! {"at": 900, "end": "closed"}              or "cut", with a "reason"
 //! ```
 //!
-//! A file without its last line is a recording that was cut. What the frames mean is not known here.
+//! A file without its last line is a recording that was cut. This module does not interpret frames.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -23,10 +24,11 @@ use serde::{Deserialize, Serialize};
 use crate::cli::FromDialect;
 use crate::input::{Payload, PayloadReader};
 
-/// Bytes of a recording. It is held in memory while it is played; a run of the gateway may have 64 MiB.
+/// The largest recording, in bytes. A recording is held in memory while it is replayed; a run of the gateway may have
+/// 64 MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What the frames are.
+/// The protocol of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Dialect {
     /// AG-UI, any version.
@@ -44,7 +46,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The dialect of an A2A agent.
+    /// Returns the recorded dialect for a dialect of A2A.
     pub(crate) fn of_a2a(dialect: A2aDialect) -> Self {
         match dialect {
             A2aDialect::V03JsonRpc => Self::A2a03,
@@ -53,7 +55,7 @@ impl Dialect {
         }
     }
 
-    /// The dialect as the adapter calls it; none for AG-UI.
+    /// Returns the dialect of the A2A adapter, or `None` for AG-UI.
     pub(crate) fn a2a(self) -> Option<A2aDialect> {
         match self {
             Self::Agui => None,
@@ -64,23 +66,23 @@ impl Dialect {
     }
 }
 
-/// The first line.
+/// The first line of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     aqueduct: String,
     version: u32,
-    /// What the frames are.
+    /// The protocol of the frames.
     pub dialect: Dialect,
-    /// Who was asked.
+    /// The name or URL of the agent.
     #[serde(default)]
     pub agent: String,
-    /// What was asked.
+    /// The prompt that was sent.
     #[serde(default)]
     pub prompt: String,
 }
 
 impl Head {
-    /// A head of this version.
+    /// Returns a head of the current version.
     pub fn new(dialect: Dialect, agent: impl Into<String>, prompt: impl Into<String>) -> Self {
         Self {
             aqueduct: "recording".to_owned(),
@@ -92,22 +94,22 @@ impl Head {
     }
 }
 
-/// Returns the dialect of a recording whose first line this is; `None` if it is no such line.
+/// Returns the dialect if the line is the head of a recording, else `None`.
 pub(crate) fn head_of(line: &str) -> Option<Dialect> {
     let head: Head = line.contains("\"aqueduct\"").then(|| serde_json::from_str(line).ok())??;
     (head.aqueduct == "recording" && head.version == 1).then_some(head.dialect)
 }
 
-/// The name and the data of a recorded frame.
+/// The event name and the data of a recorded frame.
 pub(crate) type FrameText = (Option<ByteString>, ByteString);
 
-/// A later line of a recording.
+/// A line of a recording after its head.
 pub(crate) enum RecordedLine {
     Frame(FrameText),
     End,
 }
 
-/// Returns what a later line of a recording holds; `None` for what is no such line.
+/// Parses a line after the head, or returns `None` if it is not a line of a recording.
 pub(crate) fn line_of(line: &str) -> Option<RecordedLine> {
     let line: Line<'_> = serde_json::from_str(line).ok()?;
     match (line.data, line.end) {
@@ -123,35 +125,35 @@ pub(crate) fn line_of(line: &str) -> Option<RecordedLine> {
 /// One frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// When it came, after the request.
+    /// The time of arrival, since the request.
     pub at: Duration,
-    /// Its name, where it has one.
+    /// The SSE event name, if the frame has one.
     pub event: Option<ByteString>,
-    /// What it says.
+    /// The data of the frame.
     pub data: ByteString,
 }
 
-/// How a recording ended.
+/// The end of a recorded stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// When, after the request.
+    /// The time of the end, since the request.
     pub at: Duration,
-    /// None if the stream was closed as it should be; else what broke it.
+    /// The reason why the stream was cut, or `None` if it was closed properly.
     pub cut: Option<String>,
 }
 
 /// A whole recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recording {
-    /// What was recorded.
+    /// The head.
     pub head: Head,
-    /// What came, in order.
+    /// The frames, in order of arrival.
     pub frames: Vec<Frame>,
-    /// How it ended.
+    /// The end.
     pub end: End,
 }
 
-/// A line after the first.
+/// A line after the head, as JSON.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line<'l> {
     at: u64,
@@ -169,23 +171,23 @@ fn milliseconds(at: Duration) -> u64 {
     u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Writes a recording while it is made.
+/// Writes a recording frame by frame.
 pub struct Writer<'w> {
     out: &'w mut dyn Write,
-    /// Frames so far.
+    /// The number of frames written.
     pub frames: u64,
-    /// Bytes of their data.
+    /// The number of data bytes written.
     pub bytes: u64,
 }
 
 impl<'w> Writer<'w> {
-    /// Begins with the head.
+    /// Creates a writer and writes the head.
     pub fn new(out: &'w mut dyn Write, head: &Head) -> std::io::Result<Self> {
         writeln!(out, "{}", serde_json::to_string(head)?)?;
         Ok(Self { out, frames: 0, bytes: 0 })
     }
 
-    /// Writes a frame, at once: what was recorded before a crash is kept.
+    /// Writes and flushes a frame, so that frames recorded before a crash are kept.
     pub fn frame(&mut self, at: Duration, event: Option<&str>, data: &str) -> std::io::Result<()> {
         self.frames += 1;
         self.bytes += data.len() as u64;
@@ -225,7 +227,7 @@ impl std::fmt::Debug for Writer<'_> {
 }
 
 impl Recording {
-    /// Reads a recording from a file.
+    /// Reads a recording, or any other stream, from a file.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let file =
             std::fs::File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;
@@ -237,7 +239,7 @@ impl Recording {
         read.with_context(|| path.display().to_string())
     }
 
-    /// Reads a stream that is no recording: its frames come at once, or at the times that the inspector wrote beside them.
+    /// Reads a stream that is not a recording. Its frames have the times that the inspector wrote beside them, else 0.
     fn of_stream(text: &str) -> anyhow::Result<Self> {
         let dialect = match crate::convert::detect(text.as_bytes()) {
             Some(FromDialect::Agui) => Dialect::Agui,
@@ -266,7 +268,11 @@ impl Recording {
         Ok(Self { head: Head::new(dialect, "", ""), frames, end })
     }
 
-    /// Reads a recording. Errors name the line.
+    /// Reads a recording.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with the number of the line that is malformed.
     pub fn read(input: &mut dyn BufRead) -> anyhow::Result<Self> {
         let mut lines = input.lines();
         let first = lines.next().transpose()?.unwrap_or_default();
@@ -283,7 +289,7 @@ impl Recording {
             let text = text.with_context(|| format!("line {number}"))?;
             let line: Line<'_> = match serde_json::from_str(&text) {
                 Ok(line) => line,
-                // The trace of a recorder that was stopped while it wrote.
+                // The recorder was stopped while it wrote this line.
                 Err(error) if error.is_eof() => break,
                 Err(error) => return Err(error).with_context(|| format!("line {number}")),
             };
@@ -330,7 +336,7 @@ mod tests {
         assert_eq!(Recording::read(&mut &*written(None)).unwrap().end.cut, None);
     }
 
-    /// A recorder that was killed leaves a recording that was cut, whatever byte it was writing.
+    /// A recorder that was killed at any byte leaves a recording that reads as cut.
     #[test]
     fn a_recording_cut_at_any_byte_is_read_as_cut() {
         let whole = written(None);

@@ -1,4 +1,4 @@
-//! Remote agents as the configuration describes them.
+//! Builds remote agents from their configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) fn a2a(agent: &Agent, watch: Option<Arc<dyn CallWatch>>) -> anyhow::R
     Ok(builder.card_keys(card_keys(agent)?).build()?)
 }
 
-/// Returns the keys that the agent's card must be signed by.
+/// Returns the public keys, one of which must have signed the card of the agent.
 pub(crate) fn card_keys(agent: &Agent) -> anyhow::Result<Vec<CardKey>> {
     let read = |file: &PathBuf| {
         let pem = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
@@ -45,7 +45,7 @@ pub(crate) fn card_keys(agent: &Agent) -> anyhow::Result<Vec<CardKey>> {
     agent.card_keys.iter().map(read).collect()
 }
 
-/// Returns the key that signs cards.
+/// Returns the key with which the gateway signs cards.
 pub(crate) fn card_signer(server: &Server) -> anyhow::Result<Option<CardSigner>> {
     let Some(file) = &server.card_key else { return Ok(None) };
     let pem = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
@@ -55,7 +55,7 @@ pub(crate) fn card_signer(server: &Server) -> anyhow::Result<Option<CardSigner>>
     ))
 }
 
-/// Returns the binding that the configuration names.
+/// Converts the configured binding into that of the adapter.
 pub(crate) fn binding_of(named: A2aBinding) -> Binding {
     match named {
         A2aBinding::JsonRpc => Binding::JsonRpc,
@@ -70,7 +70,7 @@ pub(crate) fn agui(agent: &Agent, watch: Option<Arc<dyn CallWatch>>) -> anyhow::
     Ok(agui::RemoteAgent::with_settings(url.as_str(), &settings(agent, watch)?)?.resuming(*resume))
 }
 
-/// Limits, retries and the circuit of an agent.
+/// Returns the limits, retries and circuit settings of an agent.
 fn care(agent: &Agent) -> CareSettings {
     let limits = &agent.limits;
     CareSettings::default()

@@ -1,4 +1,4 @@
-//! `aqueduct replay`: a recorded stream again, at the terminal or as an agent of a gateway.
+//! `aqueduct replay`: replays a recorded stream, at the terminal or as an agent of a gateway.
 
 use std::io::Write;
 
@@ -7,10 +7,10 @@ use crate::config::AgentSource;
 use crate::recording::Recording;
 use crate::{exit, serve, talk};
 
-/// The name of the agent that a recording is.
+/// The name of the agent that replays the recording.
 const AGENT: &str = "replay";
 
-/// Runs the command.
+/// Runs `aqueduct replay`.
 pub fn command(args: &ReplayArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     let prompt = match Recording::load(&args.file) {
         Ok(recording) => recording.head.prompt,

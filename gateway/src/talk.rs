@@ -1,7 +1,7 @@
-//! `aqueduct run`: an agent at the terminal, for one prompt or as a chat.
+//! `aqueduct run`: runs an agent at the terminal, for one prompt or as a chat.
 //!
-//! The run goes the same way as in the gateway (source, stream machine, log); only the watcher is a terminal. So what
-//! is seen here is what a frontend gets.
+//! The run takes the same path as in the gateway (source, stream machine, log); only the watcher is a terminal. The
+//! output therefore shows what a frontend receives.
 //!
 //! ```text
 //! prompt ──► run ──► shown ──► success, failure: over, or the next line of a chat ──► prompt
@@ -9,7 +9,7 @@
 //!             └──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Ctrl-C cancels the run at its agent; a second one leaves at once. At the prompt of a chat it leaves.
+//! Ctrl-C cancels the run at its agent; a second Ctrl-C exits at once. At the prompt of a chat, Ctrl-C exits.
 
 mod answer;
 mod interrupts;
@@ -45,7 +45,7 @@ use screen::Screen;
 use style::Style;
 pub(crate) use target::{a2a, caller, client, dress, find_card, one_agent, resolve};
 
-/// Runs the command.
+/// Runs `aqueduct run`.
 pub fn command(
     args: &RunArgs,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -81,7 +81,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
     result
 }
 
-/// Says one thing to an agent, until it has nothing more to say and nothing more to ask.
+/// Sends one prompt to an agent and answers its interrupts, until the run ends without one.
 pub(crate) async fn converse(
     config: Config,
     name: &str,
@@ -92,7 +92,7 @@ pub(crate) async fn converse(
     Talk::new(config, name, form)?.say(prompt, out).await.map(End::code)
 }
 
-/// What a chat understands beside prompts.
+/// The commands of a chat.
 const HELP: &str = "\
 /new     begin a new thread
 /thread  tell the thread, to go on with it later by --thread
@@ -106,21 +106,21 @@ struct Talk {
     caller: Caller,
     thread: String,
     turn: usize,
-    /// What was said in the thread so far: an AG-UI agent is sent all of it.
+    /// The messages of the thread so far: an AG-UI agent receives all of them.
     history: Vec<Message>,
     view: View,
     lines: Lines,
     interrupts: Interrupts,
 }
 
-/// How a prompt was answered.
+/// The result of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Done,
-    /// The agent waits for an answer that cannot be given here.
+    /// The agent waits for a reply that cannot be entered here.
     Waiting,
     Failed,
-    /// Ctrl-C, twice or at a question.
+    /// Ctrl-C, twice or at an interrupt.
     Left,
 }
 
@@ -135,9 +135,11 @@ impl End {
 
 impl Talk {
     fn new(mut config: Config, name: &str, form: OutputForm) -> anyhow::Result<Self> {
-        // Whoever runs a command has the configuration and its secrets: there is nobody to keep out.
+        // The user of a command can read the configuration and its secrets, so access control would have no effect.
         config.server.tokens.clear();
-        let agent = config.agents.get_mut(name).with_context(|| format!("there is no agent {name}"))?;
+        let agent = config.agents.get_mut(name).with_context(|| {
+            format!("there is no agent {name}: name one of the configuration, or give a URL")
+        })?;
         agent.tokens.clear();
         agent.on_disconnect = OnDisconnect::Cancel;
         Ok(Self {
@@ -153,7 +155,7 @@ impl Talk {
         })
     }
 
-    /// Lines are prompts, until the input ends or Ctrl-C.
+    /// Reads prompts line by line, until the input ends or Ctrl-C.
     async fn chat(&mut self, first: Option<&str>, out: &mut dyn Write) -> anyhow::Result<exit::Code> {
         let mut code = exit::OK;
         let mut next = first.map(str::to_owned);
@@ -175,7 +177,7 @@ impl Talk {
                 }
                 Line::Text(prompt) => {
                     let end = self.say(&prompt, out).await?;
-                    // In a pipe the code tells of the worst run; a person has seen it.
+                    // In a pipe the exit code reports the worst run; at a terminal the user has seen it.
                     if end.code() != exit::OK && !self.lines.is_terminal() {
                         code = end.code();
                     }
@@ -187,7 +189,7 @@ impl Talk {
         }
     }
 
-    /// Obeys a command; false to leave.
+    /// Executes a command of the chat. Returns `false` to exit.
     fn command(&mut self, line: &str, out: &mut dyn Write) -> std::io::Result<bool> {
         match line {
             "/quit" | "/exit" | "/q" => return Ok(false),
@@ -202,7 +204,7 @@ impl Talk {
         Ok(true)
     }
 
-    /// Says something, and answers what the agent asks.
+    /// Sends a prompt, and answers the interrupts of the agent.
     async fn say(&mut self, prompt: &str, out: &mut dyn Write) -> anyhow::Result<End> {
         let mut spoken = Message::new(Role::User);
         spoken.contents.push(ContentBlock::text(prompt.to_owned()));
@@ -213,7 +215,7 @@ impl Talk {
             self.turn += 1;
             input.run_id = RunId::from(format!("{}-{}", self.thread, self.turn));
             if self.turn > 1 || !self.thread.starts_with("cli-") {
-                // A thread of an earlier command has runs of these names already.
+                // A thread of an earlier command already has runs with the plain numbers.
                 input.run_id = RunId::from(format!("{}-{}-{}", self.thread, now().0, self.turn));
             }
             let started = self.gateway.runs().start(&self.caller, &self.agent, input.clone()).await?;
@@ -248,7 +250,7 @@ impl Talk {
                     progress.clear();
                     let Some(event) = event.map(|numbered| numbered.event) else {
                         self.remember(merger);
-                        // Ctrl-C while the run ended with a question: whoever left is not asked any more.
+                        // Ctrl-C arrived while the run ended with an interrupt: the user is not prompted again.
                         return match last {
                             Some(end) if is_stopped && asks(&end) => Watched::Left,
                             last => Watched::Ended(last),
@@ -277,7 +279,7 @@ impl Talk {
                     Ok(())
                 }
             };
-            // The output has no reader any more: the run is of no use.
+            // The output has no reader any more, so the run is cancelled.
             if shown.is_err() {
                 self.gateway.runs().cancel(&self.caller, run).await.ok();
                 return Watched::Left;
@@ -285,7 +287,7 @@ impl Talk {
         }
     }
 
-    /// What the agent answered is part of the next prompt's history.
+    /// Appends the agent's answer to the history for the next prompt.
     fn remember(&mut self, merger: Option<RunMerger>) {
         let Some(merger) = merger.filter(RunMerger::is_ended) else { return };
         let said = merger.finish().response.messages.into_iter();
@@ -293,7 +295,7 @@ impl Talk {
             .extend(said.filter(|message| message.channel == Channel::Answer && message.role != Role::User));
     }
 
-    /// Asks for the answers, one after the other.
+    /// Prompts for the replies, one after the other.
     async fn answers(&mut self, finished: &RunFinished, out: &mut dyn Write) -> anyhow::Result<Answers> {
         let mut replies = Vec::new();
         for pending in &finished.interrupts {
@@ -307,7 +309,7 @@ impl Talk {
         Ok(Answers::Given(replies))
     }
 
-    /// The answer to one question: a line, or a line for each member of an object.
+    /// Prompts for the reply to one interrupt: a line, or a line for each member of an object.
     async fn answer(
         &mut self,
         field: &Field,
@@ -359,19 +361,19 @@ impl Talk {
     }
 
     fn complain(&self, what: &str, out: &mut dyn Write) -> anyhow::Result<()> {
-        // A pipe gives the same answer again to nobody.
+        // A pipe cannot correct its reply.
         anyhow::ensure!(self.lines.is_terminal(), "the answer does not fit: {what}");
         writeln!(out, "{what}")?;
         Ok(())
     }
 }
 
-/// Between two looks at the clock while nothing comes.
+/// The interval of progress updates while no event arrives.
 const TICK: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// How a run was watched.
+/// How watching a run ended.
 enum Watched {
-    /// To its end; without one, the log was lost.
+    /// With the terminal event; `None` if the log was lost.
     Ended(Option<BlockEvent>),
     Left,
 }
@@ -406,12 +408,12 @@ impl View {
         out.flush()
     }
 
-    /// True if a line of progress would stand alone.
+    /// Returns `true` if a progress line would not share its line with other output.
     fn is_quiet(&self) -> bool {
         if let Self::Screen(screen) = self { screen.is_quiet() } else { true }
     }
 
-    /// Shows what waits for the speaker to pause, once it has paused.
+    /// Shows blocks that wait for the current block to pause, once it has paused.
     async fn pause(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
         let Self::Screen(screen) = self else { return std::future::pending().await };
         let Some(due) = screen.due() else { return std::future::pending().await };
@@ -421,14 +423,14 @@ impl View {
     }
 }
 
-/// True for the end of a run that waits for an answer.
+/// Returns `true` for the end of a run that waits for a reply.
 fn asks(end: &BlockEvent) -> bool {
     matches!(end, BlockEvent::RunFinished(finished) if finished.outcome == RunOutcome::Interrupted)
 }
 
 enum Answers {
     Given(Vec<InterruptReply>),
-    /// There is nobody to answer.
+    /// The input has ended: no reply can be entered.
     None,
     /// Ctrl-C.
     Stopped,

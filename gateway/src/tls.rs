@@ -1,4 +1,4 @@
-//! The certificates and keys that the configuration names, read from their files: once for the port, once per agent.
+//! Reads the configured certificates and keys from their files: once for the port, once per agent.
 
 pub(crate) use aqueduct_transport_http::tls::{Authorities, TlsError};
 use aqueduct_transport_http::tls::{ClientTls, Identity, ServerTls};
@@ -7,14 +7,14 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::config;
 
-/// What the port shows and asks for.
+/// Returns the TLS settings of the port.
 pub(crate) fn of_server(files: &config::ServerTls) -> Result<ServerTls, TlsError> {
     let identity = Identity::from_files(&files.certificate, &files.key)?;
     let client_authorities = files.client_ca.as_ref().map(Authorities::from_file).transpose()?;
     Ok(ServerTls { identity, client_authorities })
 }
 
-/// Whom an agent's calls trust and who they are; the authorities of the web where nothing is configured.
+/// Returns the TLS settings of calls to an agent; the public authorities are trusted if nothing is configured.
 pub(crate) fn of_client(files: Option<&config::ClientTls>) -> Result<ClientTls, TlsError> {
     let Some(files) = files else { return Ok(ClientTls::default()) };
     let authorities = files.ca.as_ref().map(Authorities::from_file).transpose()?;
@@ -23,8 +23,7 @@ pub(crate) fn of_client(files: Option<&config::ClientTls>) -> Result<ClientTls, 
     Ok(ClientTls { authorities, identity })
 }
 
-/// Returns a number that differs when the files of an agent's certificates hold something else; files that cannot be read
-/// count as empty.
+/// Returns a hash of the certificate files of an agent; files that cannot be read count as empty.
 pub(crate) fn fingerprint(files: Option<&config::ClientTls>) -> u64 {
     let mut hasher = DefaultHasher::new();
     if let Some(config::ClientTls { ca, identity }) = files {

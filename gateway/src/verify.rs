@@ -1,6 +1,6 @@
 //! `aqueduct verify`: the strict AG-UI verifier of the adapter, as a report for people or programs.
 //!
-//! The rules are the adapter's; here is only where the stream comes from. How findings are written is in `report`.
+//! The rules are those of the adapter; this module reads the stream. `report` writes the findings.
 
 mod report;
 
@@ -24,7 +24,7 @@ use crate::recording::RecordedLine;
 use crate::{config, exit, recording, tls};
 pub(crate) use report::{Findings, to_json};
 
-/// Runs the command.
+/// Runs `aqueduct verify`.
 pub fn command(
     args: &VerifyArgs,
     input: &mut dyn Read,
@@ -33,7 +33,7 @@ pub fn command(
 ) -> exit::Code {
     match findings(args, input) {
         Ok(found) => {
-            // A reader that has gone does not change what was found.
+            // A reader that has closed the output does not change the findings.
             let format = if args.json { ReportFormat::Json } else { args.format };
             report::write(&found, format, out).ok();
             if found.found.is_empty() { exit::OK } else { exit::FAILED }
@@ -59,7 +59,7 @@ fn findings(args: &VerifyArgs, input: &mut dyn Read) -> anyhow::Result<Findings>
     Ok(Findings { target, ..found })
 }
 
-/// Runs the agent once and judges its answer. The answer's framing is judged too, so its bytes are taken as they come.
+/// Runs the agent once and verifies its response. The framing is verified too, so the bytes are passed on unchanged.
 async fn verify_url(args: &VerifyArgs) -> anyhow::Result<Findings> {
     let dialect = dialect(args.dialect);
     let input = run_agent_input(&RunInput::prompt("verify-thread", "verify-run", &args.prompt), dialect);
@@ -87,7 +87,7 @@ async fn verify_url(args: &VerifyArgs) -> anyhow::Result<Findings> {
                 events += memchr::memmem::find_iter(&chunk, b"data:").count();
                 verifier.handle_bytes(&chunk);
             }
-            // A broken connection is a stream without its end, which the verifier reports.
+            // A broken connection is a stream without an end, which the verifier reports.
             Err(_) => break,
         }
     }
@@ -101,14 +101,14 @@ fn dialect(dialect: ClientDialect) -> Dialect {
     }
 }
 
-/// A verifier that stands in for the client of the arguments.
+/// Returns a verifier that behaves like the client of the arguments.
 fn verifier(args: &VerifyArgs) -> TextVerifier {
     let dialect = dialect(args.dialect);
     let level = if args.client { Level::Client } else { Level::Strict };
     TextVerifier::new(Verifier::new(dialect, level))
 }
 
-/// How a stream is framed, told by its first line.
+/// The framing of a stream, detected from its first line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Framing {
     Sse,
@@ -116,7 +116,7 @@ enum Framing {
     Recording,
 }
 
-/// Bytes go to the verifier as they are: it also judges the framing.
+/// Verifies a stream. The bytes are passed on unchanged, because the verifier also checks the framing.
 pub(crate) fn judge(mut verifier: TextVerifier, input: &mut dyn BufRead) -> anyhow::Result<Findings> {
     let mut framing = None;
     let mut line = Vec::new();
@@ -167,7 +167,7 @@ pub(crate) fn judge(mut verifier: TextVerifier, input: &mut dyn BufRead) -> anyh
     Ok(Findings { target: String::new(), found, events: lines.len(), lines })
 }
 
-/// The framing that a first line tells; `None` for a line of white space.
+/// Detects the framing from a first line. Returns `None` if the line is white space.
 fn framing_of(line: &[u8], number: usize) -> anyhow::Result<Option<Framing>> {
     let Some(is_sse) = input::is_sse(line, number)? else { return Ok(None) };
     if is_sse {
@@ -182,7 +182,7 @@ fn framing_of(line: &[u8], number: usize) -> anyhow::Result<Option<Framing>> {
 
 const CONVERT_FIRST: &str = "convert it first, `aqueduct convert FILE --to agui | aqueduct verify -`";
 
-/// A stream that is whole and in another dialect is no AG-UI stream with many faults.
+/// Refuses a stream in another dialect, which would otherwise be reported as AG-UI with many violations.
 fn refuse_others(payload: &[u8], is_first: bool) -> anyhow::Result<()> {
     match is_first.then(|| detect(payload)).flatten() {
         None | Some(FromDialect::Agui | FromDialect::Auto) => Ok(()),
@@ -194,7 +194,8 @@ fn refuse_others(payload: &[u8], is_first: bool) -> anyhow::Result<()> {
     }
 }
 
-/// An event whose `type` is no AG-UI type may still be meant as one; these members are of workflows alone.
+/// Returns `true` if the members of an event belong to workflows only. An unknown `type` alone may be a mistaken AG-UI
+/// event.
 fn is_workflow(payload: &[u8]) -> bool {
     ["\"event_class\"", "\"executor_id\"", "\"update\""]
         .iter()

@@ -40,10 +40,10 @@ pub enum LogError {
         epoch: u64,
     },
     /// The run has ended.
-    #[error("run {0:?} has ended and takes no more events")]
+    #[error("run {0:?} has ended and accepts no more events: open another run")]
     Closed(RunId),
     /// A terminal event is not the last of its batch.
-    #[error("run {0:?}: events follow the terminal event in one batch")]
+    #[error("run {0:?}: events follow the terminal event in one batch: append nothing after it")]
     AfterTerminal(RunId),
     /// The run exceeds a limit.
     #[error("run {run:?} has more than {max} {what} (limit `{limit}`): raise the limit or end the run")]

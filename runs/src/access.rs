@@ -47,8 +47,8 @@ pub trait AccessPolicy: fmt::Debug + Send + Sync + 'static {
         Quota::default()
     }
 
-    /// Returns the refusal that takes the place of [`RefusalKind::NotFound`] for an identity that would see more with a
-    /// proof; `None` if it has one, or nothing needs one.
+    /// Returns the refusal that replaces [`RefusalKind::NotFound`] for an identity that would see more with a proof.
+    /// Returns `None` if the identity has a proof, or if no agent requires one.
     fn challenge(&self, _identity: &Identity) -> Option<ServiceError> {
         None
     }
@@ -91,12 +91,15 @@ impl Runs {
         self.not_found(caller, format!("there is no agent {name:?}: see GET /agents"))
     }
 
+    /// Returns the refusal of a request for a run that does not exist or that the caller may not see. The two are not
+    /// distinguished.
     pub(crate) fn no_such_run(&self, caller: &Caller) -> ServiceError {
-        self.not_found(caller, "there is no such run".to_owned())
+        self.not_found(caller, "there is no such run: check its id and the token".to_owned())
     }
 
+    /// Returns the refusal of a request for a thread that does not exist or that the caller may not see.
     pub(crate) fn no_such_thread(&self, caller: &Caller) -> ServiceError {
-        self.not_found(caller, "there is no such thread".to_owned())
+        self.not_found(caller, "there is no such thread: check its id and the token".to_owned())
     }
 
     /// Returns a challenge instead of the refusal for callers without proof, so that they cannot probe for agents and runs.

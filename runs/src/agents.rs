@@ -68,6 +68,7 @@ pub(crate) struct Agents {
 }
 
 impl Agents {
+    /// Returns the agents of a new engine; none is retired.
     pub(crate) fn new(entries: impl IntoIterator<Item = Arc<AgentEntry>>) -> Self {
         let present = entries.into_iter().map(|entry| (entry.name.clone(), entry)).collect();
         Self { present, retired: HashMap::new() }
@@ -83,6 +84,7 @@ impl Agents {
         next
     }
 
+    /// Adds an agent, or replaces the one of the same name.
     pub(crate) fn insert(&mut self, entry: Arc<AgentEntry>) {
         self.retired.remove(entry.name());
         self.present.insert(entry.name.clone(), entry);

@@ -22,10 +22,10 @@ pub type MakeDecoder = fn() -> Box<dyn LineDecoder>;
 /// Returns the logged form of a run's input: its messages from the given index on. Returns `None` if there is nothing to log.
 pub type RecordInput = fn(&RunInput, usize) -> Option<Value>;
 
-/// Takes every source event of one run before the run does; a failure ends the run.
+/// Inspects every source event of one run before the stream machine; an error ends the run as failed.
 pub type EventGuard = Box<dyn FnMut(&SourceEvent) -> Result<(), Box<RunFailure>> + Send + Sync>;
 
-/// Makes the guard of a run.
+/// Creates the guard of a run from its input.
 pub type MakeGuard = fn(&RunInput) -> EventGuard;
 
 /// The clock by which an engine counts leases and the age of runs.
@@ -84,6 +84,7 @@ impl Default for RunsBuilder {
     }
 }
 
+/// Returns the decoder of the built-in payload format: each payload is a JSON string.
 fn text_lines() -> Box<dyn LineDecoder> {
     Box::new(text::TextLines::default())
 }
@@ -151,14 +152,14 @@ impl RunsBuilder {
         self
     }
 
-    /// Sets what looks at the events of an agent before they become part of its run. Agents are foreign: an event that would
-    /// harm watchers or the log ends the run instead.
+    /// Sets the guard that inspects the events of an agent before they become part of its run. Agents are foreign: an
+    /// event that would harm watchers or the log ends the run instead.
     pub fn guard_events(mut self, make: MakeGuard) -> Self {
         self.host.guard = Some(make);
         self
     }
 
-    /// Sets the clock that leases and the age of runs are counted by. Without, it is that of the machine.
+    /// Sets the clock of leases and of the age of runs. The default is the system clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.host.clock = clock;
         self

@@ -1,8 +1,8 @@
-//! Ending what waits: a thread whose interrupts get no reply any more.
+//! Ends a thread's pending interrupts without a reply.
 //!
-//! A run that ended with interrupts has no driver that could be cancelled. [`Runs::dismiss`] takes the interrupts as a reply
-//! does, by the same claim, and logs a run that is cancelled before its agent is asked: every reader of the log sees that
-//! nothing waits.
+//! A run that ended with interrupts has no driver that could be cancelled. [`Runs::dismiss`] claims the interrupts as a
+//! reply does, and logs a run that is cancelled before its agent is called: every reader of the log then sees that
+//! nothing is pending.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::reply::Reply;
 use crate::runs::{Runs, refuse};
 
 impl Runs {
-    /// Ends the interrupts that `input` replies to. Returns the run that does, which is over.
+    /// Ends the interrupts that `input` replies to. Returns the run that does, which has already ended.
     ///
     /// # Errors
     ///
-    /// As for a run that replies: the interrupts are unknown, or were answered by another reply.
+    /// Returns the errors of a run that replies: the interrupts are unknown, or another reply has claimed them.
     pub async fn dismiss(
         &self,
         caller: &Caller,
@@ -33,6 +33,7 @@ impl Runs {
         dismissed
     }
 
+    /// Claims the interrupts, logs the cancelled run, and keeps or releases the claim.
     async fn dismiss_run(
         &self,
         caller: &Caller,
@@ -56,6 +57,7 @@ impl Runs {
         Ok(StartedRun::new(run, self.watched(&key, None, 0)))
     }
 
+    /// Logs a run that starts and is cancelled, without an agent.
     async fn log_cancelled(
         &self,
         owner: &str,

@@ -90,7 +90,7 @@ pub(crate) struct Drive {
     pub(crate) kept_ids: Option<Vec<String>>,
     /// The id of the run in its events, if it differs from the id in the log.
     pub(crate) shown: Option<RunId>,
-    /// The extension of the first run whose stream this one goes on with: its lanes are those of this run.
+    /// The extension of the first run whose stream this run continues: the lanes of that extension belong to this run.
     pub(crate) lanes_of: Option<Arc<dyn RunExtension>>,
     /// The run's place in the quota of its principal.
     pub(crate) place: Option<RunPlace>,
@@ -155,7 +155,7 @@ impl Drive {
         }
     }
 
-    /// Nothing of the run follows, in this run or in another one.
+    /// Ends the handle and the extension: no event follows, in this run or in another one.
     fn end(&mut self) {
         self.handle.end();
         if let Some(extension) = self.extension.take() {
@@ -163,7 +163,7 @@ impl Drive {
         }
     }
 
-    /// Returns what waits for a reply, if the log has the interrupts.
+    /// Returns the suspension if the log holds its interrupts; withdraws it otherwise.
     async fn kept(&self, suspension: Option<Suspension>, outcome: &str) -> Option<Suspension> {
         let suspension = suspension?;
         if outcome != INTERRUPTED {
@@ -176,7 +176,7 @@ impl Drive {
         Some(suspension)
     }
 
-    /// Returns `true` if the agent's work is over with the run here.
+    /// Returns `true` if the agent is cancelled after the run: no other replica continues its work.
     fn tells_agent(&self, outcome: &str) -> bool {
         match outcome {
             TAKEN_OVER | HANDED_OVER => false,
@@ -201,6 +201,7 @@ impl Drive {
         }
     }
 
+    /// Returns the identity of the run for its first event.
     fn info(&self) -> RunInfo {
         let input = &self.request.input;
         RunInfo {
@@ -215,7 +216,10 @@ impl Drive {
 /// Where the run can continue after this replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GoesOn {
+    /// The agent's work is known to this process alone.
     HereAlone,
+    /// The log holds a request that was announced to the agent. It is handed over only when this replica ends.
+    IfLost,
     /// The log holds a checkpoint of the agent's work.
     Anywhere,
 }
@@ -245,7 +249,7 @@ struct Machine<'d> {
     is_flooded: bool,
     /// Interrupts that lanes raised.
     raised: Vec<SourceEvent>,
-    /// The run ends with them, and its source is held.
+    /// Set if the run ends with these interrupts, and its source is held for the run that replies.
     suspension: Option<Suspension>,
     /// Events that were taken out of the context before they are appended.
     polled: Vec<BlockEvent>,
@@ -253,10 +257,12 @@ struct Machine<'d> {
 }
 
 impl<'d> Machine<'d> {
+    /// Creates the machine of a new run, or restores that of a run which was taken over. The time limit of a run counts
+    /// from its start, at whatever replica.
     fn new(drive: &'d Drive, begin: Begin, lost: CancelToken) -> Self {
         let options = drive.agent.options();
         let limit = options.run_timeout;
-        let (context, response_id, is_takeover, spent) = match begin {
+        let (context, response_id, is_takeover, goes_on, spent) = match begin {
             Begin::New => {
                 let context = StreamContext::with_limits(drive.info(), options.limits.clone());
                 let context = context.with_known_calls(drive.request.input.known_calls());
@@ -264,10 +270,12 @@ impl<'d> Machine<'d> {
                     Some(shown) => context.with_shown_id(shown.clone()),
                     None => context,
                 };
-                (drive.keeping_ids(context), None, false, Duration::ZERO)
+                (drive.keeping_ids(context), None, false, GoesOn::HereAlone, Duration::ZERO)
             }
-            Begin::Takeover { context, response_id, opened_at } => {
-                (*context, response_id, true, elapsed(opened_at, drive.runs.now()))
+            Begin::Takeover { context, response_id, opened_at, can_hand_over } => {
+                // A request that was only announced is looked for here to its end: handed over, it would be looked for anew.
+                let goes_on = if can_hand_over { GoesOn::Anywhere } else { GoesOn::IfLost };
+                (*context, response_id, true, goes_on, elapsed(opened_at, drive.runs.now()))
             }
         };
         Self {
@@ -282,7 +290,7 @@ impl<'d> Machine<'d> {
             messages_seen: 0,
             is_takeover,
             checkpoint: None,
-            goes_on: if is_takeover { GoesOn::Anywhere } else { GoesOn::HereAlone },
+            goes_on,
             is_flooded: false,
             raised: Vec::new(),
             suspension: None,
@@ -291,7 +299,7 @@ impl<'d> Machine<'d> {
         }
     }
 
-    /// Runs to the terminal event; returns the outcome in a word, and what waits for a reply.
+    /// Runs to the terminal event. Returns the outcome as a word, and the suspension if the run waits for a reply.
     async fn run(mut self: Box<Self>, input: &mut Input) -> (String, Option<Suspension>) {
         if self.was_left() {
             self.handle_watchers();
@@ -446,9 +454,13 @@ impl<'d> Machine<'d> {
         if stage == Stage::Serving || self.is_stopping || self.context.is_ended() {
             return;
         }
-        let is_kept = self.goes_on == GoesOn::Anywhere && self.drive.runs.scope() > LogScope::Process;
         let is_last = stage == Stage::LastCall;
-        if is_kept && (is_last || !self.drive.handle.is_fed()) {
+        let can_go = match self.goes_on {
+            GoesOn::HereAlone => false,
+            GoesOn::IfLost => is_last,
+            GoesOn::Anywhere => is_last || !self.drive.handle.is_fed(),
+        };
+        if can_go && self.drive.runs.scope() > LogScope::Process {
             self.stop_writing(HANDED_OVER);
         } else if is_last {
             self.drive.handle.cancel_token().cancel();
@@ -481,7 +493,8 @@ impl<'d> Machine<'d> {
         }
         self.drive.handle.cancel_token().cancel();
         let limit = self.drive.agent.options().run_timeout;
-        let message = format!("the run took longer than {limit:?} (`timeouts.run`)");
+        let message =
+            format!("the run took longer than {limit:?} (`timeouts.run`): raise the limit, or ask for less");
         self.context.handle_failure(RunFailure::new(RUN_TIMEOUT, message));
     }
 
@@ -490,7 +503,8 @@ impl<'d> Machine<'d> {
         !self.drive.agent.is_published() && self.is_unwatched()
     }
 
-    /// A run with a record is never unwatched: its surface finds it again by that.
+    /// Returns `true` if the run has no watchers. A run with a record always counts as watched: its surface finds it
+    /// again by the record.
     fn is_unwatched(&self) -> bool {
         self.drive.request.input.record.is_none() && self.drive.handle.is_unwatched()
     }

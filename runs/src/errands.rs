@@ -1,17 +1,17 @@
-//! [`Errand`]: work beside runs that survives its replica, such as telling a receiver what happens in a run.
+//! [`Errand`]: work beside runs that survives its replica, such as delivering push notifications about a run.
 //!
 //! ```text
-//! begin ──► a run without events in the log, held here ──► handler works, saves how far it came ──► ended, kept as a record
+//! begin ──► a run without events in the log, held here ──► handler works, saves its position ──► ended, kept as a record
 //!               │ the replica dies, or leaves: the lease lapses
-//!               └──► the sweeper of another replica ──► its handler works on from what was saved
+//!               └──► the sweeper of another replica ──► its handler continues from the saved position
 //! ```
 //!
 //! An errand is a run of the log with a lease and a checkpoint and without an agent: no client sees it, and it is not driven.
 //! Handlers are registered by kind. An errand whose kind has no handler here is left to other replicas, and ended when it is
 //! older than ended runs are kept.
 //!
-//! Invariants: one replica works on an errand at a time, as long as leases hold; work after the last save is done again. The
-//! records of one subject are in the order in which they were begun.
+//! Invariants: one replica works on an errand at a time, as long as leases hold; work after the last save is repeated.
+//! The records of one subject are in the order in which they were created.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -24,40 +24,43 @@ use serde_json::Value;
 use crate::driver::LOG_PAUSE;
 use crate::runs::Runs;
 
-/// What the threads of errands begin with, and what separates their parts. Clients cannot put it into a name that counts:
-/// errands are recognised by their empty agent too.
+/// The prefix of the threads of errands, which also separates their parts. A client cannot forge an errand by using it
+/// in a name: errands also have an empty agent.
 const MARK: char = '\u{1e}';
 
-/// Records of one subject that are read.
+/// The number of records of one subject that are read.
 const RECORDS: usize = 1_000;
 
-/// What the log of an errand ends with: it is no failure, and it has no watcher.
+/// The code at the end of an errand's log. It is not a failure, and no watcher reads it.
 const OVER: &str = "errand_over";
 
-/// Does the work of errands of one kind.
+/// Works on errands of one kind.
 pub trait ErrandHandler: Send + Sync + 'static {
-    /// Works until the errand is over. The future is dropped if the errand is cancelled, or works elsewhere.
+    /// Works until the errand is done. The future is dropped if the errand is cancelled, or if another replica works on
+    /// it.
     fn work(&self, errand: Errand) -> BoxFuture<'static, ()>;
 }
 
-/// What an errand is about.
+/// The subject of an errand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    /// The stored form of the principal that it is for.
+    /// The stored form of the principal that the errand belongs to.
     pub owner: String,
-    /// Which handler works on it.
+    /// The kind, which selects the handler.
     pub kind: &'static str,
-    /// Of what it is, in the words of the handler.
+    /// The name of the subject, chosen by the handler.
     pub name: String,
 }
 
 impl Subject {
+    /// Returns the thread that contains all errands of the subject.
     fn thread(&self) -> ThreadId {
         ThreadId::new(format!("{MARK}{}{MARK}{}", self.kind, self.name))
     }
 
+    /// Returns the key of the nth errand of the subject.
     fn key(&self, nth: usize) -> RunId {
-        // No id of a client begins like that.
+        // No client can choose such an id.
         RunMeta::key(
             &self.owner,
             &RunId::from(format!("{MARK}{}{MARK}{}{MARK}{nth:06}", self.kind, self.name)),
@@ -68,15 +71,15 @@ impl Subject {
 /// The record of an errand.
 #[derive(Debug, Clone)]
 pub struct ErrandRecord {
-    /// Its key in the log.
+    /// The key in the log.
     pub key: RunId,
-    /// What was saved last.
+    /// The value that was saved last.
     pub value: Arc<Value>,
-    /// `true` if nothing works on it any more.
+    /// Set if no replica works on the errand any more.
     pub is_over: bool,
 }
 
-/// An errand that is worked on here.
+/// An errand that this replica works on.
 #[derive(Debug)]
 pub struct Errand {
     runs: Runs,
@@ -86,21 +89,22 @@ pub struct Errand {
 }
 
 impl Errand {
-    /// Returns the principal that it is for.
+    /// Returns the stored form of the principal that the errand belongs to.
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
-    /// Returns what was saved last, here or at another replica.
+    /// Returns the value that was saved last, here or at another replica.
     pub fn value(&self) -> &Arc<Value> {
         &self.value
     }
 
-    /// Saves how far the work came.
+    /// Saves the progress of the work.
     ///
     /// # Errors
     ///
-    /// The log does not take it: after a loss of this replica the work since the last save is done again.
+    /// Returns an error if the log refuses the value: if this replica is lost, the work since the last save is
+    /// repeated.
     pub async fn save(&mut self, value: Value) -> Result<(), LogError> {
         self.value = Arc::new(value);
         self.runs.run_log().annotate(&self.lease, Note::Checkpoint(Arc::clone(&self.value))).await
@@ -136,18 +140,18 @@ pub(crate) fn is_errand(meta: &RunMeta) -> bool {
 }
 
 impl Runs {
-    /// Lets `handler` work on the errands of a kind, in place of an earlier one. To be called before housekeeping begins.
+    /// Registers the handler of a kind; replaces an earlier one. Must be called before housekeeping starts.
     pub fn handle_errands(&self, kind: &'static str, handler: Arc<dyn ErrandHandler>) {
         let mut handlers = self.0.errands.0.lock().unwrap_or_else(PoisonError::into_inner);
         handlers.retain(|(known, _)| *known != kind);
         handlers.push((kind, handler));
     }
 
-    /// Begins an errand, or keeps a record about the subject that no replica works on.
+    /// Starts an errand. With `works` unset, only stores a record about the subject, on which no replica works.
     ///
     /// # Errors
     ///
-    /// The log does not take it, or has as many records of the subject as it may.
+    /// Returns an error if the log refuses the record, or if the subject has the largest number of records.
     pub async fn begin_errand(&self, subject: &Subject, value: Value, works: bool) -> Result<(), LogError> {
         let mut nth = self.errands(subject).await?.len();
         let lease = loop {
@@ -174,11 +178,11 @@ impl Runs {
         Ok(())
     }
 
-    /// Returns the records of a subject, in the order in which they were begun.
+    /// Returns the records of a subject, in the order in which they were created.
     ///
     /// # Errors
     ///
-    /// The log cannot be read.
+    /// Returns an error if the log cannot be read.
     pub async fn errands(&self, subject: &Subject) -> Result<Vec<ErrandRecord>, LogError> {
         let (thread_id, owner) = (Some(subject.thread()), Some(subject.owner.clone()));
         let query = RunQuery { thread_id, owner, ..RunQuery::default() };
@@ -193,11 +197,11 @@ impl Runs {
         Ok(records)
     }
 
-    /// Ends an errand, wherever it is worked on.
+    /// Cancels an errand, at whatever replica.
     ///
     /// # Errors
     ///
-    /// The log cannot be used.
+    /// Returns an error if the log is unavailable.
     pub async fn cancel_errand(&self, errand: &RunId) -> Result<(), LogError> {
         match self.run_log().control(errand, Control::Cancel).await {
             Ok(()) | Err(LogError::Closed(_) | LogError::NotFound(_) | LogError::RunTooLong { .. }) => Ok(()),
@@ -205,7 +209,8 @@ impl Runs {
         }
     }
 
-    /// Works on an errand whose replica is gone.
+    /// Takes over an errand whose replica is gone. Ends it if it is older than ended runs are kept and has no handler
+    /// here.
     pub(crate) async fn take_up_errand(&self, run: &RunState) -> Result<(), LogError> {
         let handler = kind_of(&run.meta).and_then(|kind| self.0.errands.get(kind));
         let keep = i64::try_from(self.setup().settings.keep.as_millis()).unwrap_or(i64::MAX);
@@ -218,7 +223,7 @@ impl Runs {
             Err(LogError::Held { .. } | LogError::Closed(_) | LogError::NotFound(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
-        // Saved after the run was listed, perhaps.
+        // The value may have been saved after the run was listed.
         let value = self.run_log().state(&lease.run_id).await?.checkpoint;
         match handler.zip(value) {
             Some((handler, value)) => self.work(handler, lease, run.meta.owner.clone(), value),
@@ -227,6 +232,7 @@ impl Runs {
         Ok(())
     }
 
+    /// Spawns a task that holds the lease and runs the handler, until it is done or the errand is cancelled.
     fn work(&self, handler: Arc<dyn ErrandHandler>, lease: Lease, owner: String, value: Arc<Value>) {
         let runs = self.clone();
         tokio::spawn(async move {
@@ -248,7 +254,7 @@ impl Runs {
         });
     }
 
-    /// Waits until the errand is cancelled. Returns `false` if it is no longer this replica's.
+    /// Waits until the errand is cancelled. Returns `false` if another replica has the lease.
     async fn errand_cancelled(&self, lease: &Lease) -> bool {
         let mut seen = 0;
         loop {
@@ -261,6 +267,7 @@ impl Runs {
         }
     }
 
+    /// Closes the log of an errand; its last value stays readable.
     async fn end_errand(&self, lease: &Lease) -> Result<(), LogError> {
         let meta = self.run_log().state(&lease.run_id).await?.meta;
         let end = Remains::default().end(&meta, RunFailure::new(OVER, "the errand is over"));

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::handle::RunHandle;
 
-/// The member of a run's checkpoint and of its recorded input that holds what the extension of the run left
+/// The member of a run's checkpoint and of its recorded input that contains the value of the run's extension
 /// ([`RunExtension::checkpoint`]).
 pub const OF_EXTENSION: &str = "aqueduct/extension";
 
@@ -80,8 +80,8 @@ pub trait RunExtension: fmt::Debug + Send + Sync + 'static {
     /// Handles the completion of an append, which took `took`.
     fn handle_appended(&self, _took: Duration) {}
 
-    /// Returns what is kept with the agent's checkpoint, for the replica that takes the run over, and with the input of a run
-    /// that a caller starts, for those who look it up. Called after [`begin`](Self::begin).
+    /// Returns the value that is stored with the agent's checkpoint, for the replica that takes the run over, and with
+    /// the input of a run that a caller starts, for lookups. Called after [`begin`](Self::begin).
     fn checkpoint(&self) -> Option<Value> {
         None
     }
@@ -103,13 +103,14 @@ pub trait RunExtension: fmt::Debug + Send + Sync + 'static {
     /// Handles a lane event that the run dropped.
     fn handle_lane_dropped(&self) {}
 
-    /// The run has ended with interrupts that its lanes raised. Its agent works on, for the run that replies; what its lanes
-    /// send goes there too, and [`handle_end`](Self::handle_end) follows when that run has ended.
+    /// Handles the end of the run with interrupts that its lanes raised. The agent continues for the run that replies;
+    /// events of its lanes belong to that run too, and [`handle_end`](Self::handle_end) follows when that run has
+    /// ended.
     fn handle_suspended(&self) {}
 
     /// Handles replies to interrupts that lanes raised.
     fn handle_replies(&self, _replies: &[InterruptReply]) {}
 
-    /// The run has ended, or is driven elsewhere: nothing follows.
+    /// Handles the end of the run, or its takeover by another replica: no call follows.
     fn handle_end(&self) {}
 }

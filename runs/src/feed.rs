@@ -42,7 +42,13 @@ pub(crate) enum Begin {
     /// Before the first event.
     New,
     /// After the events that another replica logged.
-    Takeover { context: Box<StreamContext>, response_id: Option<ResponseId>, opened_at: Timestamp },
+    Takeover {
+        context: Box<StreamContext>,
+        response_id: Option<ResponseId>,
+        opened_at: Timestamp,
+        /// `true` if the run can be left to another replica on purpose.
+        can_hand_over: bool,
+    },
 }
 
 impl Feed {
@@ -66,8 +72,10 @@ impl Feed {
             Self::Agent => (agent.map_or_else(nothing, |agent| guarded(|| agent.run(request))), Begin::New),
             Self::Takeover(taken) => {
                 let TakenOver { context, takeover, response_id, opened_at } = *taken;
+                let can_hand_over = agent.is_some_and(|agent| agent.can_hand_over(&takeover.checkpoint));
                 let events = agent.map_or_else(nothing, |agent| guarded(|| agent.resume(request, takeover)));
-                (events, Begin::Takeover { context: Box::new(context), response_id, opened_at })
+                let context = Box::new(context);
+                (events, Begin::Takeover { context, response_id, opened_at, can_hand_over })
             }
         }
     }

@@ -44,9 +44,11 @@ pub struct RunHandle {
 
 /// The state of the channel for lanes.
 enum Lanes {
+    /// No sub-agent was called through the host yet.
     Unused,
     /// Holds the receiver until the driver takes it.
     Open(mpsc::Sender<Box<SourceEvent>>, Option<LaneEvents>),
+    /// The run has ended: lane events are refused.
     Closed,
 }
 
@@ -113,6 +115,7 @@ impl RunHandle {
         }
     }
 
+    /// Locks the channel state. A panic of another holder leaves it valid.
     fn lock_lanes(&self) -> MutexGuard<'_, Lanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -239,6 +242,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
+    /// Returns the events of `run` for one watcher. `halted` completes when the watcher must stop early.
     pub(crate) fn new(
         run: &RunId,
         follow: Follow,

@@ -28,8 +28,11 @@ const TICK: Duration = Duration::from_millis(100);
 /// The shutdown stage of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
+    /// Runs start and continue.
     Serving,
+    /// Runs that can be resumed elsewhere are handed over.
     HandingOver,
+    /// Remaining runs are handed over or failed.
     LastCall,
 }
 
@@ -50,6 +53,7 @@ pub(crate) struct Leaving {
 }
 
 impl Leaving {
+    /// Returns the current stage.
     pub(crate) fn stage(&self) -> Stage {
         match self.stage.load(Ordering::SeqCst) {
             0 => Stage::Serving,

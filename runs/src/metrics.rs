@@ -75,6 +75,7 @@ impl RunMetrics {
         self.denied.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a run as active until the guard is dropped.
     pub(crate) fn run_begins(&self) -> Counted<'_> {
         self.active.fetch_add(1, Ordering::Relaxed);
         Counted(self)
@@ -92,14 +93,17 @@ impl RunMetrics {
         *by_outcome.entry(outcome.to_owned()).or_default() += 1;
     }
 
+    /// Counts events that are appended to the log.
     pub(crate) fn count_events(&self, count: usize) {
         self.events.fetch_add(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
     }
 
+    /// Counts a watcher that connected after the start of its run.
     pub(crate) fn count_resume(&self) {
         self.resumes.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a run that was taken over.
     pub(crate) fn count_takeover(&self) {
         self.taken_over.fetch_add(1, Ordering::Relaxed);
     }

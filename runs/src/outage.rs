@@ -31,10 +31,12 @@ const OUTAGE_AFTER: Duration = Duration::from_secs(5);
 pub(crate) struct Outage(Mutex<Option<String>>);
 
 impl Outage {
+    /// Sets or clears the reason.
     fn set(&self, reason: Option<String>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 
+    /// Returns the reason, if there is an outage.
     fn reason(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -91,38 +91,40 @@ pub(crate) struct Published {
     pub(crate) principal: Principal,
     pub(crate) thread: ThreadId,
     pub(crate) state: Mutex<State>,
-    /// Replies that the workflow does not have yet, as far as its lines show.
+    /// Replies that the workflow has not confirmed by a line.
     pub(crate) replies: watch::Sender<Vec<InterruptReply>>,
-    /// Counts its publishers: one that left long ago must not cut the one that came after.
+    /// Counts the publishers: the cleanup of one that left must not cut a later one.
     pub(crate) turns: AtomicU64,
-    /// Counts the mailboxes that were opened for it.
+    /// The number of mailboxes that were opened for it.
     pub(crate) boxes: AtomicU64,
     /// The surface of the runs that reply to it.
     pub(crate) surface: &'static str,
 }
 
 impl Published {
+    /// Returns a number that no mailbox of this run has.
     fn next_box(&self) -> u64 {
         self.boxes.fetch_add(1, Ordering::Relaxed)
     }
 }
 
+/// The state of a published run, which its publishers share.
 pub(crate) struct State {
     pub(crate) decoder: Box<dyn LineDecoder>,
     pub(crate) acknowledged: u64,
-    /// None once nothing more may come.
+    /// The sender to the run, or `None` once no more events may follow.
     pub(crate) out: Option<FeedSender>,
     /// Interrupts without a reply.
     pub(crate) asked: Vec<InterruptId>,
-    /// The run has ended with an interrupt.
+    /// Set if the run has ended with an interrupt.
     pub(crate) is_waiting: bool,
-    /// What the decoder gave and the run has not got yet.
+    /// An event of the decoder that was not sent to the run yet.
     pub(crate) held: Option<SourceEvent>,
-    /// Where other replicas bring replies.
+    /// Receives replies from other replicas.
     pub(crate) mailbox: Option<Mailbox>,
-    /// The run that brought the last reply.
+    /// The run that delivered the last reply.
     pub(crate) answered_by: Option<Arc<RunHandle>>,
-    /// The extension whose lanes feed the runs that reply, for a run that is held.
+    /// The extension whose lanes feed the runs that reply, for a held run.
     pub(crate) lanes_of: Option<Arc<dyn RunExtension>>,
 }
 
@@ -174,8 +176,10 @@ impl Runs {
         let agent = self.entry(&request.agent);
         let agent = agent.ok_or_else(|| self.no_such_agent(&caller, &request.agent))?;
         if !agent.is_published() {
-            let message =
-                format!("agent {} is run by this service: its runs cannot be published", agent.name());
+            let message = format!(
+                "agent {} is run by this service: its runs cannot be published; name an agent that accepts published runs",
+                agent.name()
+            );
             return Err(ServiceError::new(RefusalKind::Unsupported, message));
         }
         let formats = &self.0.host.formats;
@@ -295,6 +299,7 @@ struct PublisherIngest {
 }
 
 impl PublisherIngest {
+    /// Registers one more publisher of the run.
     async fn new(runs: Runs, published: Arc<Published>) -> Self {
         let turn = published.turns.fetch_add(1, Ordering::Relaxed) + 1;
         let acknowledged = published.state.lock().await.acknowledged;
@@ -311,8 +316,8 @@ impl PublisherIngest {
         }
         if number == expected {
             let invalid = |message: String| ServiceError::new(RefusalKind::Invalid, message);
-            let line =
-                ByteString::try_from(payload).map_err(|_| invalid("a payload is not UTF-8".to_owned()))?;
+            let line = ByteString::try_from(payload)
+                .map_err(|_| invalid("a payload is not UTF-8: encode it as UTF-8".to_owned()))?;
             state.decoder.handle_line(&line).map_err(invalid)?;
             state.acknowledged = number;
             self.published.note_taken(&*state.decoder, &line);

@@ -1,11 +1,11 @@
-//! How many runs one account may have at once: counted here, because here they are driven.
+//! The number of runs that one account may have at once, counted where runs are driven.
 //!
 //! ```text
 //! start ──► `Settings::limit` of all ──► quota of the account ──► RunPlace, held until the run ends here
 //!                └──────────────────────────┴── no room ──► Busy, with the name of the limit
 //! ```
 //!
-//! A run that is taken over from another replica holds a place too, and is never refused for the lack of one.
+//! A run that is taken over from another replica takes a place too, and is never refused for lack of one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,14 @@ use aqueduct_core::{Account, Exceeded, Principal, Resource};
 
 use crate::runs::Runs;
 
-/// When a start that found no room may pass: runs end all the time.
+/// The time after which a refused start may succeed: runs end all the time.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The runs of every account, and the starts that were refused.
+/// The number of runs of every account, and of refused starts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunLedger(Arc<Mutex<Counts>>);
 
+/// The counters behind the lock of a [`RunLedger`].
 #[derive(Debug, Default)]
 struct Counts {
     runs: BTreeMap<Account, usize>,
@@ -30,11 +31,12 @@ struct Counts {
 }
 
 impl RunLedger {
+    /// Locks the counters. A panic of another holder leaves them valid.
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place, unless the account has `most` already.
+    /// Takes a place, unless the account already has `most`.
     fn take(&self, account: &Account, most: usize) -> Option<RunPlace> {
         let key = account.network();
         let mut counts = self.counts();
@@ -47,7 +49,7 @@ impl RunLedger {
     }
 }
 
-/// A place among the runs of one account, given back when dropped.
+/// A place among the runs of one account, returned when dropped.
 #[derive(Debug)]
 pub struct RunPlace {
     ledger: RunLedger,
@@ -72,7 +74,8 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// [`RefusalKind::Busy`](aqueduct_core::service::RefusalKind::Busy) if the caller has as many runs as its quota allows.
+    /// Returns [`RefusalKind::Busy`](aqueduct_core::service::RefusalKind::Busy) if the caller has as many runs as its
+    /// quota allows.
     pub fn take_place(
         &self,
         principal: &Principal,
@@ -87,18 +90,19 @@ impl Runs {
         Ok(Some(place))
     }
 
-    /// Takes a place for a run that goes on, whatever the quota of its owner.
+    /// Takes a place for a run that continues, whatever the quota of its principal.
     pub(crate) fn keep_place(&self, owner: &str) -> Option<RunPlace> {
         let account = Account::of(&Principal::from_stored(owner), None)?;
         self.0.places.take(&account, usize::MAX)
     }
 
-    /// Refuses a start because all runs together are as many as they may be.
+    /// Returns the refusal of a start because the number of all runs has reached `limit`.
     pub(crate) fn full(&self, limit: usize) -> ServiceError {
         let exceeded = Exceeded { code: "busy", limit: "runs.limit", retry_after: RETRY_AFTER };
         self.refused_by(ServiceError::exceeded(exceeded, limit, "runs at once, of all callers"))
     }
 
+    /// Counts a refusal by the name of its limit.
     fn refused_by(&self, error: ServiceError) -> ServiceError {
         if let Some(exceeded) = &error.exceeded {
             *self.0.places.counts().refused.entry(exceeded.limit).or_default() += 1;
@@ -106,7 +110,7 @@ impl Runs {
         error
     }
 
-    /// Returns the starts that were refused, by the name of the limit.
+    /// Returns the number of refused starts, by the name of the limit.
     pub fn refusals(&self) -> BTreeMap<&'static str, u64> {
         self.0.places.counts().refused.clone()
     }

@@ -36,11 +36,13 @@ pub(crate) struct Replica {
     watched: Mutex<BTreeMap<RunId, usize>>,
 }
 
+/// Locks a mutex. A panic of another holder leaves the maps of a replica valid.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Replica {
+    /// Returns all held leases.
     fn leases(&self) -> Vec<Lease> {
         locked(&self.held).values().map(|(lease, _)| lease.clone()).collect()
     }
@@ -55,6 +57,7 @@ impl Replica {
         locked(&self.held).contains_key(run)
     }
 
+    /// Returns the remote runs that are watched here.
     fn watched(&self) -> Vec<RunId> {
         locked(&self.watched).keys().cloned().collect()
     }
@@ -119,6 +122,7 @@ impl Runs {
         }))
     }
 
+    /// Notifies the owner of a remote run of its watchers here.
     async fn tell_watched(&self, run: RunId) {
         if let Err(error) = self.run_log().watched(&run, self.lease_until()).await {
             tracing::debug!(run = run.as_str(), %error, "its owner could not be told that it is watched");
@@ -174,6 +178,7 @@ impl Runs {
         let ((), ()) = futures_util::future::join(renew, tell).await;
     }
 
+    /// Returns the interval at which leases are renewed and owners are notified.
     fn pace(&self) -> tokio::time::Interval {
         let mut pace = tokio::time::interval(self.setup().settings.lease / RENEWALS);
         pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -154,6 +154,8 @@ impl Runs {
         Ok(StartedRun { is_repeat: true, ..StartedRun::new(run, events) })
     }
 
+    /// Takes or extends a claim. Returns the value that holds it, which is that of another reply if it was taken
+    /// before.
     async fn hold_claim(&self, claim: &Claim, until: Timestamp) -> Result<String, ServiceError> {
         let Claim { key, value } = claim.clone();
         self.run_log().claim(key, value, self.now(), until).await.map_err(|error| refuse(&error))
@@ -282,11 +284,13 @@ fn digest(input: &RunInput) -> String {
     format!("{:016x}{:016x}", hash_bytes(0, text.as_bytes()), hash_bytes(1, text.as_bytes()))
 }
 
+/// Returns the quoted ids of replies for a message.
 fn names<'r>(replies: impl IntoIterator<Item = &'r InterruptReply>) -> String {
     let names: Vec<String> = replies.into_iter().map(|reply| format!("{:?}", reply.id.as_str())).collect();
     names.join(", ")
 }
 
+/// Returns the refusal of a reply to interrupts that no run requested.
 fn unknown(input: &RunInput, replies: &[&InterruptReply]) -> ServiceError {
     let message = format!(
         "no run of this agent in thread {:?} waits for an answer to interrupt {}: reply with the id of one that does",
@@ -296,6 +300,7 @@ fn unknown(input: &RunInput, replies: &[&InterruptReply]) -> ServiceError {
     ServiceError::new(RefusalKind::Conflict, message)
 }
 
+/// Returns the refusal of a reply to interrupts that another reply has answered.
 fn answered(input: &RunInput) -> ServiceError {
     let message = format!(
         "interrupt {} of thread {:?} has been answered already: send a message, or watch the run that goes on",

@@ -82,6 +82,7 @@ impl Runs {
         RunsBuilder::default()
     }
 
+    /// Returns an engine with these parts and no runs.
     pub(crate) fn with_parts(
         log: Arc<dyn RunLog>,
         settings: Settings,
@@ -143,6 +144,7 @@ impl Runs {
         *setup = Arc::new(next);
     }
 
+    /// Returns the current settings and agents. They do not change while the caller holds them.
     pub(crate) fn setup(&self) -> Arc<Setup> {
         Arc::clone(&self.0.setup.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -229,10 +231,12 @@ impl Runs {
         self.setup().settings.scope.unwrap_or_else(|| self.0.log.scope())
     }
 
+    /// Locks the runs that this engine drives, by key.
     pub(crate) fn active(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<RunHandle>>> {
         self.0.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Locks the published and held runs, by key.
     pub(crate) fn published(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<Published>>> {
         self.0.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -362,7 +366,7 @@ impl Runs {
         Box::pin(Watched::new(run, follow, handle.map(RunHandle::watch), halted))
     }
 
-    /// Refuses what would be one run too many together with those that are held for a reply.
+    /// Refuses a start that would exceed the limit together with the runs that are held for a reply.
     fn check_held(&self) -> Result<(), ServiceError> {
         let limit = self.setup().settings.limit;
         if self.active_runs() + self.held_runs() < limit {
@@ -374,6 +378,7 @@ impl Runs {
         Err(ServiceError::new(RefusalKind::Busy, message))
     }
 
+    /// Refuses new runs while the engine drains, the log is unavailable, or the limit is reached.
     pub(crate) fn check_room(&self) -> Result<(), ServiceError> {
         if self.is_draining() {
             let message = "the service is stopping: retry, or use another replica";

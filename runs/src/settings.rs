@@ -115,9 +115,9 @@ pub struct AgentOptions {
     pub run_timeout: Duration,
     /// The time that a run waits for watchers, or for its publisher, to reconnect.
     pub grace: Duration,
-    /// How long the stream of the agent is held for a reply to what a sub-agent asks.
+    /// How long the stream of the agent is held for a reply to an interrupt of a sub-agent.
     pub reply_timeout: Duration,
-    /// What becomes of a run without watchers.
+    /// The handling of a run without watchers.
     pub on_disconnect: OnDisconnect,
     /// The limits of a run's open state.
     pub limits: Limits,
@@ -158,13 +158,13 @@ impl AgentOptions {
         self
     }
 
-    /// Returns the options with another time for replies to what a sub-agent asks.
+    /// Sets the time for replies to interrupts of sub-agents.
     pub fn with_reply_timeout(mut self, timeout: Duration) -> Self {
         self.reply_timeout = timeout;
         self
     }
 
-    /// Returns the options with another rule for runs without watchers.
+    /// Sets the handling of a run without watchers.
     pub fn with_on_disconnect(mut self, on_disconnect: OnDisconnect) -> Self {
         self.on_disconnect = on_disconnect;
         self

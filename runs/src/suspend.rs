@@ -1,8 +1,8 @@
-//! Runs whose lane asks a human while the agent of the run works on.
+//! Runs whose lane raises an interrupt while the agent of the run still works.
 //!
-//! A sub-agent that is called through the host raises an interrupt. Its caller, the agent of the run, waits for it and knows
-//! nothing of the interrupt. The run ends as interrupted, as every run that asks does; the stream of its agent is held, and
-//! goes on in the run that replies.
+//! A sub-agent that is called through the host raises an interrupt. Its caller, the agent of the run, waits for the
+//! sub-agent and does not know of the interrupt. The run ends as interrupted, like every run with interrupts; the
+//! stream of its agent is held, and continues in the run that replies.
 //!
 //! ```text
 //! run 1: agent's stream ──► events ── a lane raises an interrupt ──► ended: interrupted
@@ -11,12 +11,13 @@
 //!                   └ no reply within `reply_timeout` ──► the agent is cancelled, the extension gets the end
 //! ```
 //!
-//! Run 2 is driven as a run that a publisher feeds, so the reply is bound, claimed and brought from other replicas as those of
-//! publishers are ([`publish`](crate::publish)). If a lane of run 2 asks, run 2 is held in the same way.
+//! Run 2 is driven like a run that a publisher feeds, so the reply is bound, claimed and received from other replicas
+//! like those for publishers ([`publish`](crate::publish)). If a lane of run 2 raises an interrupt, run 2 is held in
+//! the same way.
 //!
-//! Invariants: the source of a held run is polled, so that its connection stays alive, up to [`HELD`] batches; nothing of it
-//! is dropped while it is held. An interrupt without a reply in run 2 is raised again there. A process that ends takes its held
-//! runs with it: a reply that comes later is refused by name.
+//! Invariants: the source of a held run is polled, so that its connection stays alive, up to [`HELD`] batches; none of
+//! its events is dropped while it is held. An interrupt without a reply in run 2 is raised again there. The held runs
+//! of a process end with it: a later reply is refused by name.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -35,16 +36,17 @@ use crate::publish::{LineDecoder, Published, State};
 use crate::reply::ReplyRun;
 use crate::runs::Runs;
 
-/// Batches of a held source that are kept. Past it the source is not read until there is a reply.
+/// Batches of a held source that are kept. Beyond this limit the source is not polled until there is a reply.
 const HELD: usize = 1024;
 
-/// The surface of runs that go on with the source of a held one.
+/// The surface of runs that continue the source of a held one.
 const REPLY: &str = "reply";
 
-/// What ids of raised interrupts begin with.
+/// The prefix of the ids of raised interrupts.
 const RAISED: &str = "raised~";
 
-/// Returns an id for an interrupt that a lane of the run raises. Sub-agents choose ids that are unique for themselves alone.
+/// Returns the id of an interrupt that a lane of the run raises. Ids of sub-agents are unique only within the
+/// sub-agent.
 pub fn raised_id(run: &RunId, number: u64) -> InterruptId {
     InterruptId::new(format!("{RAISED}{run}~{number}"))
 }
@@ -56,14 +58,14 @@ pub(crate) struct Suspension {
     raised: Vec<SourceEvent>,
 }
 
-/// The reply to a held run, and the run that brought it.
+/// The reply to a held run, and the run that delivered it.
 struct Answer {
     replies: Vec<InterruptReply>,
     out: FeedSender,
     handle: Arc<RunHandle>,
 }
 
-/// A held run has no lines: its source is a stream.
+/// The decoder of a held run, which has no lines: its source is a stream.
 struct NoLines(Vec<ToolCallId>);
 
 impl LineDecoder for NoLines {
@@ -89,7 +91,7 @@ impl LineDecoder for NoLines {
 }
 
 impl Runs {
-    /// Makes the run answerable, at every replica. To be awaited before a caller can know of the interrupts.
+    /// Makes the run answerable at every replica. Must be awaited before a caller can see the interrupts.
     pub(crate) async fn suspend(
         &self,
         drive: &Drive,
@@ -98,7 +100,7 @@ impl Runs {
     ) -> Suspension {
         let asked: Vec<InterruptId> = raised.iter().filter_map(interrupt_of).cloned().collect();
         let (key, input) = (drive.lease.run_id.clone(), &drive.request.input);
-        // Nothing is sent by this one: a run that replies brings its own.
+        // This sender is never used: the run that replies sets its own.
         let (out, _) = Feed::published();
         let state = State {
             decoder: Box::new(NoLines(pending)),
@@ -138,7 +140,7 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// A reply to an interrupt that a lane raised, and for which no run waits any more, is refused.
+    /// Returns a refusal for a reply to an interrupt that a lane raised and for which no run waits any more.
     pub(crate) async fn answer_suspended(
         &self,
         agent: &Arc<AgentEntry>,
@@ -157,6 +159,7 @@ impl Runs {
     }
 }
 
+/// Returns the refusal of a reply whose held run is gone.
 fn not_held(thread: &ThreadId) -> ServiceError {
     let message = format!(
         "the run of thread {:?} whose sub-agent asked does not wait any more: no reply came within `timeouts.reply`, or its \
@@ -166,6 +169,7 @@ fn not_held(thread: &ThreadId) -> ServiceError {
     ServiceError::new(RefusalKind::Conflict, message)
 }
 
+/// Returns the id of an interrupt event.
 fn interrupt_of(event: &SourceEvent) -> Option<&InterruptId> {
     match event {
         SourceEvent::InterruptRequested { interrupt, .. } => Some(&interrupt.id),
@@ -183,7 +187,7 @@ impl Published {
         }
     }
 
-    /// Takes the reply, and no other one from now on.
+    /// Takes the reply, and accepts no other one from now on.
     async fn take_answer(&self, runs: &Runs) -> Option<Answer> {
         let mut state = self.state.lock().await;
         state.is_waiting = false;
@@ -196,13 +200,13 @@ impl Published {
 }
 
 impl Suspension {
-    /// Takes the run back: it did not end as interrupted.
+    /// Withdraws the suspension, because the run did not end as interrupted.
     pub(crate) async fn withdraw(self, runs: &Runs) {
         drop(self.published.take_answer(runs).await);
     }
 
-    /// Holds the source until there is a reply, and feeds the run that replies with the rest of it. Returns once the source
-    /// is not needed any more.
+    /// Holds the source until there is a reply, and feeds the rest of it into the run that replies. Returns once that run
+    /// has ended, or without a reply within `reply_timeout`, after which the agent is cancelled.
     pub(crate) async fn hold(self, drive: &Drive, input: &mut Input) {
         let mut held = Held::default();
         tokio::select! {
@@ -219,6 +223,8 @@ impl Suspension {
         self.feed(drive, answer, held, input).await;
     }
 
+    /// Sends the held batches, the interrupts without a reply, and the rest of the source into the run that replies. A
+    /// cancel of that run cancels the agent.
     async fn feed(self, drive: &Drive, answer: Answer, held: Held, input: &mut Input) {
         let Answer { replies, out, handle } = answer;
         let mut way = Way { out: Some(out), lanes: handle.lanes() };
@@ -250,7 +256,7 @@ impl Suspension {
     }
 }
 
-/// What a held source sent.
+/// The batches of a held source, at most [`HELD`].
 #[derive(Default)]
 struct Held(Vec<Batch>);
 
@@ -268,15 +274,15 @@ impl Held {
     }
 }
 
-/// The way into the run that replies.
+/// The senders into the run that replies.
 struct Way {
-    /// `None` once the source is over.
+    /// The sender of the agent's events, or `None` once the source has ended.
     out: Option<FeedSender>,
     lanes: Option<LaneSender>,
 }
 
 impl Way {
-    /// Sends what came in together, lanes first. A run that has ended takes nothing.
+    /// Sends a batch, lane events first. A run that has ended accepts none.
     async fn send(&mut self, batch: Batch) {
         for event in batch.lanes {
             if let Some(lanes) = &self.lanes {

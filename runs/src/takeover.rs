@@ -35,7 +35,7 @@ pub(crate) const GATEWAY_LOST: &str = "gateway_lost";
 /// The state of a lapsed run, read from its log.
 struct Read {
     remains: Remains,
-    /// `None` if the run cannot be resumed.
+    /// The stream machine and the history up to the last event, or `None` if the run cannot be resumed.
     resumable: Option<(StreamContext, History)>,
     /// The response id of the agent's updates.
     response_id: Option<ResponseId>,
@@ -99,6 +99,7 @@ impl Runs {
         }
     }
 
+    /// Drives a run that was taken over. Its input has no messages: the agent resumes from the checkpoint.
     fn drive_lapsed(
         &self,
         run: &RunState,

@@ -1,8 +1,8 @@
 //! Threads: the runs of a principal that share history, and their inputs.
 //!
-//! What a run was asked is a note in its log ([`Note::Input`]), so that a thread can be restated from the log alone, after
-//! a restart or on another replica. AG-UI clients send the whole history with every run; only the first run of a thread in
-//! the log keeps all of it, the others what is new. The record of the surface that started the run
+//! The input of a run is a note in its log ([`Note::Input`]), so that the messages of a thread can be read from the log
+//! alone, after a restart or on another replica. AG-UI clients send the complete history with every run; only the first
+//! run of a thread stores all of it, later runs store the new messages. The record of the surface that started the run
 //! ([`RunInput::record`]) is a member of the same note.
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ const PAGE: usize = 256;
 /// The member of a note that holds the record of the surface. Inputs of AG-UI have none of that name.
 const RECORD: &str = "aqueduct.record";
 
-/// Adds the record to what a run was asked.
+/// Adds the record of the surface to the note of an input.
 fn with_record(asked: Option<Value>, record: Option<&Value>) -> Option<Value> {
     let Some(record) = record else { return asked };
     let mut note = asked.unwrap_or_else(|| json!({}));
@@ -36,8 +36,8 @@ fn with_record(asked: Option<Value>, record: Option<&Value>) -> Option<Value> {
     Some(note)
 }
 
-/// Which run of a thread holds the history from before it, by principal and thread. It saves space, nothing else: a
-/// history that is logged twice is folded to one, by the ids of its messages.
+/// The run of each thread that stores the history before it, by principal and thread. The index only saves space: a
+/// history that is stored twice is deduplicated by the ids of its messages.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadIndex(Mutex<HashMap<(String, ThreadId), RunId>>);
 
@@ -64,8 +64,8 @@ impl ThreadIndex {
 }
 
 impl Runs {
-    /// Notes in the log what a run is asked, and what its extension left. A log that does not take it costs the thread this
-    /// part of its history.
+    /// Stores the input of a run and the value of its extension. If the log refuses the note, this part of the thread's
+    /// history is missing.
     pub(crate) async fn note_input(&self, lease: &Lease, owner: &str, input: &RunInput, left: Option<Value>) {
         let mut asked = match self.0.host.record_input {
             Some(record) => {
@@ -83,30 +83,31 @@ impl Runs {
         self.note(lease, with_record(asked, input.record.as_deref())).await;
     }
 
-    /// Notes the record of a run alone.
+    /// Stores only the record of a run.
     pub(crate) async fn note_record(&self, lease: &Lease, input: &RunInput) {
         self.note(lease, with_record(None, input.record.as_deref())).await;
     }
 
+    /// Stores a note beside the run; logs a warning if the log refuses it.
     async fn note(&self, lease: &Lease, value: Option<Value>) {
         let Some(value) = value else { return };
         if let Err(error) = self.run_log().annotate(lease, Note::Input(Arc::new(value))).await {
             let run = lease.run_id.as_str();
-            tracing::warn!(run, %error, "the log does not hold what the run was asked");
+            tracing::warn!(run, %error, "the input of the run is not in the log");
         }
     }
 
-    /// Returns the record that the surface which started the run `run` of `owner` keeps with it; `None` if there is no
-    /// such run, or it has none.
+    /// Returns the record that a surface stored with the run `run` of `owner`. Returns `None` if the run does not exist, or
+    /// has no record.
     ///
     /// # Errors
     ///
-    /// The log cannot be read.
+    /// Returns an error if the log cannot be read.
     pub async fn record_of(&self, owner: &str, run: &RunId) -> Result<Option<Value>, LogError> {
         self.read_record(&RunMeta::key(owner, run)).await
     }
 
-    /// The same by the key of the run.
+    /// As [`record_of`](Self::record_of), by the key of the run.
     pub(crate) async fn read_record(&self, key: &RunId) -> Result<Option<Value>, LogError> {
         match self.run_log().input(key).await {
             Ok(note) => Ok(note.and_then(|note| note.get(RECORD).cloned())),

@@ -11,10 +11,10 @@ use aqueduct_tests::{a2a, agui, magentic};
 use aqueduct_transport_grpc::convert::{completed_from_proto, completed_to_proto};
 use serde_json::Value;
 
-/// Agents and what they said.
+/// Agents and their text.
 type Said = Vec<(String, String)>;
 
-/// What a run came to, as some output tells it.
+/// The result of a run in one output format.
 #[derive(Debug, PartialEq)]
 struct Told {
     answer: Said,

@@ -110,7 +110,7 @@ fn agui_is_legal_for_the_strictest_reader() {
 }
 
 fn through_agui(run: &[BlockEvent], known: &[ToolCallId], dialect: Dialect) -> Vec<BlockEvent> {
-    // What is written for readers alone is no content: names of sub-agents, and failures in words.
+    // Text that is written only for readers is not content: names of sub-agents, and failures as text.
     let settings = Settings::new(dialect).with_subagents(Subagents::Attributed).with_errors(Errors::Error);
     let events = agui::convert(run, &settings);
     agui::decode_sse(agui::sse_body(&events).as_bytes(), None, known)

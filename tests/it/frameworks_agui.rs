@@ -79,7 +79,7 @@ fn expected(expect: &Value, traits: &Value, phase: Phase) -> Content {
         }
     }
     if expect["question"].is_string() || expect["runError"].is_string() {
-        // The scenario goes on with another turn.
+        // The scenario continues with another turn.
         content.texts.truncate(1);
     }
     if expect["runError"].is_string() {
@@ -182,7 +182,7 @@ frameworks! {
 fn faults(recording: &Recording) -> Vec<String> {
     let mut faults = vec![recording.fault("canonical", Content::of_blocks(&recording.blocks))];
     for dialect in [Dialect::V1_0, Dialect::V0_0_59] {
-        // What is written for readers alone is no content: names of sub-agents, and failures in words.
+        // Text that is written only for readers is not content: names of sub-agents, and failures as text.
         let settings = Settings::new(dialect)
             .with_subagents(Subagents::Attributed)
             .with_errors(Errors::Error)

@@ -90,7 +90,7 @@ pub fn proto_body(events: &[Event]) -> Vec<u8> {
     body
 }
 
-/// What an AG-UI stream says, carried through the stream machine, in a thread that has made these calls before.
+/// Returns the content of an AG-UI stream after the stream machine, in a thread that has made these calls before.
 pub fn decode_sse(body: &[u8], input: Option<&RunAgentInput>, known: &[ToolCallId]) -> Vec<BlockEvent> {
     let mut decoder = input.map_or_else(Decoder::new, |input| Decoder::new().with_input(input));
     let (mut splitter, mut frames) = (SseSplitter::default(), Vec::new());
@@ -103,7 +103,7 @@ pub fn decode_sse(body: &[u8], input: Option<&RunAgentInput>, known: &[ToolCallI
         context = context.with_kept_ids(input.messages.iter().map(Message::id));
     }
     for frame in frames {
-        // What a broken source sends after its end is told as an error, and is not part of the run.
+        // Input of a broken source after its end is reported as an error, and is not part of the run.
         if decoder.is_ended() {
             break;
         }

@@ -1,4 +1,4 @@
-//! What a stream says, without ids: texts, calls, results and reasoning in order, and how the run ended.
+//! The content of a stream without ids: texts, calls, results and reasoning in order, and the outcome of the run.
 //!
 //! The content is folded from canonical events and from AG-UI events independently, so that every output of one
 //! recording can be held to one expectation. Ids, lanes and timing are not part of it.

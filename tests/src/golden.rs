@@ -1,6 +1,6 @@
 //! Golden files: what a fixture looks like in a protocol, read through once by eye and compared ever after.
 //!
-//! `UPDATE_EXPECT=1` writes them anew; a missing one is an error, so that a new fixture cannot pass unread.
+//! `UPDATE_EXPECT=1` rewrites them; a missing one is an error, so that a new fixture cannot pass unread.
 
 use std::path::Path;
 use std::{env, fs};

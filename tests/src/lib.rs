@@ -1,6 +1,6 @@
 //! Support for the tests of whole paths: views of what a reader ends up with, and the oracles that are real peers.
 //!
-//! Nothing here is production code; a panic is how a test says no.
+//! Nothing here is production code; a test fails by a panic.
 
 #![allow(
     clippy::unwrap_used,

@@ -22,7 +22,7 @@ pub enum Oracle {
     Python,
 }
 
-/// What a peer said.
+/// The verdict of a peer.
 #[derive(Debug, Clone)]
 pub struct Verdict(pub Value);
 
@@ -32,7 +32,7 @@ impl Verdict {
         self.0["ok"].as_bool().expect("a verdict says ok")
     }
 
-    /// What it said against it.
+    /// The objections of the peer.
     pub fn error(&self) -> &str {
         self.0["error"].as_str().unwrap_or_default()
     }

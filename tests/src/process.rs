@@ -1,4 +1,4 @@
-//! A program under test: started, asked where it listens, watched, and ended with the test.
+//! A program under test: started, its address read from its output, monitored, and ended with the test.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
@@ -37,7 +37,7 @@ impl Program {
         self.child.id()
     }
 
-    /// Waits for its end, but not for longer than that. Returns `false` if it goes on.
+    /// Waits for its end, at most that long. Returns `false` if it still runs.
     pub fn ends_within(&mut self, limit: std::time::Duration) -> bool {
         let begun = std::time::Instant::now();
         while begun.elapsed() < limit {
@@ -49,20 +49,20 @@ impl Program {
         false
     }
 
-    /// The next line of its standard error. The test runner ends a test that waits for ever.
+    /// Returns the next line of its standard error. The test runner ends a test that waits without end.
     pub fn error_line(&mut self) -> String {
         let errors = self.errors.as_mut().expect("somebody else reads them");
         errors.next().expect("the program ended").unwrap()
     }
 
-    /// All lines of its standard error, each with the time when it was read: at once, whether anybody asks for it or
-    /// not, so that a program that says much does not stop.
+    /// Returns all lines of its standard error, each with the time when it was read. A thread reads them at once,
+    /// whether they are received or not, so that a program with much output does not block.
     pub fn heard(&mut self) -> Receiver<(SystemTime, String)> {
         let errors = self.errors.take().expect("somebody else reads them");
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in errors.map_while(Result::ok) {
-                // Whoever stops to listen does not stop the program.
+                // A receiver that was dropped does not stop the program.
                 sender.send((SystemTime::now(), line)).ok();
             }
         });

@@ -67,11 +67,13 @@ impl Bounds {
 pub(crate) struct ServerEnd(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl ServerEnd {
+    /// Completes when the server ends the call.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.as_mut().poll(cx)
     }
 }
 
+/// Completes at that time; never for `None`.
 pub(crate) async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,

@@ -67,6 +67,7 @@ impl Token {
         Ok(Self(value))
     }
 
+    /// Returns the value of the `authorization` metadata, marked as sensitive.
     pub(crate) fn value(&self) -> MetadataValue<Ascii> {
         self.0.clone()
     }
@@ -168,6 +169,7 @@ impl Client {
         tokio::time::timeout(self.config.timeouts.open, opening).await.map_err(late)?
     }
 
+    /// Wraps a message in a request with the token of the client.
     fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         if let Some(token) = &self.config.token {

@@ -42,6 +42,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Returns the state that all calls of a server share.
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             limits: config.limits.clone(),
@@ -89,6 +90,8 @@ enum State {
 }
 
 impl EventPump {
+    /// Returns the stream of a run's events after the number `after`, which ends with the run, the deadline or the
+    /// server.
     pub(crate) fn new(
         run: &RunId,
         after: u64,
@@ -168,6 +171,7 @@ impl EventPump {
         gathered.parts().for_each(|event| self.push(event));
     }
 
+    /// Encodes one event. An event without a form in the protocol ends the stream with a status that names its number.
     fn push(&mut self, event: &NumberedEvent) {
         if !self.may_follow() {
             return;
@@ -227,6 +231,7 @@ impl EventPump {
         Poll::Ready(Ok(StreamMessage::default()))
     }
 
+    /// Returns `true` once the deadline of the client has passed.
     fn is_past_deadline(&self) -> bool {
         self.bounds.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }

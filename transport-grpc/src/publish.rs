@@ -44,6 +44,7 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
+    /// Returns the driver of one publication: reads payloads, and queues responses.
     pub(crate) fn new(
         ingest: Box<dyn Ingest>,
         requests: Streaming<proto::PublishRequest>,
@@ -96,6 +97,7 @@ impl Stallable for Answers {
 struct Outbox(Arc<Mutex<VecDeque<Response>>>);
 
 impl Outbox {
+    /// Queues a response. An acknowledgement replaces one that was not sent yet, so the queue stays short.
     fn push(&self, response: Response) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!((&response, waiting.back()), (Response::Acknowledged(_), Some(Response::Acknowledged(_))))
@@ -105,6 +107,7 @@ impl Outbox {
         waiting.push_back(response);
     }
 
+    /// Takes the oldest response.
     fn pop(&self) -> Option<Response> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
@@ -194,6 +197,7 @@ impl Work {
         Ok(())
     }
 
+    /// Ends the publication, and queues the final acknowledgement.
     async fn finish(&mut self) -> Result<(), Status> {
         let Self { ingest, shared, bounds, .. } = self;
         let finished = bounds.within(shared.statuses, ingest.finish()).await?;
@@ -203,6 +207,7 @@ impl Work {
         Ok(())
     }
 
+    /// Converts a refusal of the service into a status.
     fn refused(&self, refusal: ServiceError) -> Status {
         self.shared.statuses.refused(refusal)
     }

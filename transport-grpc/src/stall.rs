@@ -51,6 +51,7 @@ impl std::fmt::Debug for Watched {
 const LOOKS_PER_LIMIT: u32 = 4;
 
 impl StallWatch {
+    /// Returns a watchdog for streams whose client reads nothing for `limit`.
     pub(crate) fn new(limit: Duration) -> Arc<Self> {
         Arc::new(Self { limit, watched: Mutex::default() })
     }
@@ -89,6 +90,7 @@ impl StallWatch {
     }
 }
 
+/// A stream that the watchdog can drop.
 trait Sweep: Send + Sync {
     fn drop_if_given_before(&self, now: Instant, limit: Duration);
 }

@@ -63,6 +63,7 @@ impl Admission {
         router.layer(from_fn_with_state(Arc::new(self), check))
     }
 
+    /// Returns `true` if requests with this `Host` are admitted.
     fn allows_host(&self, host: &str) -> bool {
         // No legitimate client sends credentials or an invalid port in the host.
         let Some(authority) = host.parse::<Authority>().ok().filter(|_| !host.contains('@')) else {
@@ -99,7 +100,7 @@ impl Admission {
         if let Some(first) = first.filter(|_| hosts.all(|host| self.allows_host(host))) {
             return Ok(first);
         }
-        let message = "this server has another name: use it, or allow this one as a host";
+        let message = "the host of the request is not allowed: use a name of this server, or allow this host";
         Err(Refusal::new(StatusCode::FORBIDDEN, "host_not_allowed", message))
     }
 
@@ -114,8 +115,9 @@ impl Admission {
     }
 }
 
+/// Returns the refusal of a request from a page of a foreign origin.
 fn foreign_origin() -> Refusal {
-    let message = "pages of that origin may not use this server: allow the origin if they should";
+    let message = "the origin of the page is not allowed: use a page of an allowed origin, or allow this one";
     Refusal::new(StatusCode::FORBIDDEN, "origin_not_allowed", message)
 }
 
@@ -131,10 +133,12 @@ fn split_origin(origin: &str) -> Option<(u16, Authority)> {
     Some((default_port, authority))
 }
 
+/// Returns `true` for a literal IP address, which DNS cannot rebind.
 fn is_address(host: &str) -> bool {
     host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
 }
 
+/// Returns `true` for the usual names of loopback.
 fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host == "127.0.0.1" || host == "[::1]"
 }

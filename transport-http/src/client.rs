@@ -253,6 +253,7 @@ impl Client {
     }
 }
 
+/// Returns a connector for HTTPS that also accepts `http` addresses.
 #[cfg(feature = "tls")]
 fn secured(
     mut tcp: HttpConnector<Resolver>,
@@ -287,6 +288,7 @@ fn is_content(status: StatusCode) -> bool {
     status.is_success() && status != StatusCode::NO_CONTENT && status != StatusCode::RESET_CONTENT
 }
 
+/// Returns the media type, or an empty text.
 fn content_type(headers: &HeaderMap) -> &str {
     headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
@@ -299,10 +301,12 @@ fn upstream_of(request: &Request<Bytes>) -> String {
     format!("{}://{without_credentials}", uri.scheme_str().unwrap_or("http"))
 }
 
+/// Returns the error for a timeout, by the name of its setting.
 fn timeout(upstream: &str, timeout: &'static str, limit: Duration) -> ClientError {
     ClientError::Timeout { upstream: upstream.to_owned(), timeout, limit }
 }
 
+/// Separates a failed connection from a request that was sent and not answered.
 fn request_error(upstream: &str, error: &legacy::Error) -> ClientError {
     let (upstream, reason) = (upstream.to_owned(), reason(error));
     if error.is_connect() {

@@ -98,6 +98,7 @@ counts! {
 #[derive(Debug, Clone, Default)]
 pub struct Counters(Arc<Cells>);
 
+/// The values behind the counters, shared by clones.
 #[derive(Debug, Default)]
 struct Cells {
     gauges: Gauges,

@@ -63,6 +63,7 @@ pub fn payload_response(payloads: Box<dyn PayloadStream>, options: &StreamOption
     respond(media_type, StreamBody::of(Feed::Payloads(payloads), false, options))
 }
 
+/// Returns the response of a stream, with headers that keep proxies from caching and buffering it.
 fn respond(media_type: &str, body: StreamBody) -> Response {
     // A media type that is not a valid header value is a bug of the source; its bytes are still sent.
     let media_type = HeaderValue::from_str(media_type);
@@ -193,6 +194,7 @@ impl EventFeed {
 }
 
 impl StreamBody {
+    /// Returns a body over `feed` before its first chunk.
     fn of(feed: Feed, is_binary: bool, options: &StreamOptions) -> Self {
         Self {
             feed,
@@ -204,6 +206,7 @@ impl StreamBody {
         }
     }
 
+    /// Returns a body that encodes the events of a run, with event ids from `position` on.
     fn new(
         position: &EventPosition,
         events: EventStream,
@@ -279,6 +282,7 @@ impl StreamBody {
         true
     }
 
+    /// Takes the chunk, and remembers its size as the capacity of the next one.
     fn take_chunk(&mut self) -> Bytes {
         self.chunk_hint = self.chunk.len().clamp(FIRST_CHUNK_BYTES, self.chunk_bytes.max(FIRST_CHUNK_BYTES));
         if let Some(keep_alive) = &mut self.keep_alive {
@@ -344,6 +348,7 @@ struct Sink<'a> {
 }
 
 impl<'a> Sink<'a> {
+    /// Returns a sink without event ids, for payloads that are already encoded.
     fn of_payloads(out: &'a mut Vec<u8>, hint: usize) -> Self {
         Self { out, hint, is_binary: false, ids: None, number: 0, payload: 0, received: 0 }
     }
@@ -386,14 +391,17 @@ struct KeepAlive {
 }
 
 impl KeepAlive {
+    /// Returns a timer that starts now.
     fn new(every: Duration) -> Self {
         Self { every, last_write: Instant::now(), timer: None }
     }
 
+    /// Restarts the interval after a write.
     fn handle_write(&mut self) {
         self.last_write = Instant::now();
     }
 
+    /// Returns `true` if nothing was written for the interval; registers the waker otherwise.
     fn poll_due(&mut self, cx: &mut Context<'_>) -> bool {
         let due = self.last_write + self.every;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));

@@ -142,6 +142,7 @@ pub async fn read_body(request: Request<Body>) -> Result<(Parts, Bytes), Refusal
     Ok((parts, body.to_bytes()))
 }
 
+/// Returns the refusal for a body that could not be read: over a quota, too long, too slow, or cut.
 fn body_refusal(error: &(dyn std::error::Error + 'static)) -> Refusal {
     if let Some(exceeded) = cause::<ServiceError>(error) {
         Refusal::from(exceeded.clone())
@@ -151,19 +152,22 @@ fn body_refusal(error: &(dyn std::error::Error + 'static)) -> Refusal {
     } else if caused_by::<BodyTooSlow>(error) {
         Refusal::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", BodyTooSlow.to_string())
     } else {
-        Refusal::invalid("the body of the request broke off")
+        Refusal::invalid("the body of the request was cut: send it again")
     }
 }
 
+/// Returns `true` if the chain of causes contains an error of this type.
 fn caused_by<E: std::error::Error + 'static>(error: &(dyn std::error::Error + 'static)) -> bool {
     cause::<E>(error).is_some()
 }
 
+/// Returns the first error of this type in the chain of causes.
 fn cause<'e, E: std::error::Error + 'static>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e E> {
     std::iter::successors(Some(error), |&error| error.source())
         .find_map(<dyn std::error::Error>::downcast_ref)
 }
 
+/// Returns `true` for JSON media types, including those with the suffix `+json`.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(Ok(value)) = headers.get(header::CONTENT_TYPE).map(http::HeaderValue::to_str) else {
         return false;
@@ -172,6 +176,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
+/// Returns the token of the `Authorization` header, whose scheme is compared without case.
 fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -184,11 +189,17 @@ fn last_position(run: &RunId, headers: &HeaderMap) -> Result<EventPosition, Refu
     };
     let position = id.to_str().ok().and_then(EventPosition::parse);
     let position = position.ok_or_else(|| {
-        Refusal::invalid("`Last-Event-ID` is none of ours: send back the id of the last event as it was")
+        Refusal::invalid(
+            "`Last-Event-ID` is not an id of this server: send the id of the last event unchanged",
+        )
     })?;
     if position.run == *run {
         Ok(position)
     } else {
-        Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such run"))
+        Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "there is no such run: check its id and the token",
+        ))
     }
 }

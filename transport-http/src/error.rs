@@ -1,20 +1,8 @@
 //! The errors of the server, of streams and of the client, each with [`Fault`] and whether the stream can continue.
 
+pub use aqueduct_core::error::Fault;
 #[cfg(any(feature = "server", feature = "client"))]
 use thiserror::Error;
-
-/// The party that caused an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The peer sent invalid data, or stopped answering.
-    Peer,
-    /// The code or the configuration on this side.
-    Caller,
-    /// The network or the machine.
-    Network,
-    /// The service behind the peer.
-    Service,
-}
 
 /// Why a server cannot start.
 #[cfg(feature = "server")]
@@ -94,10 +82,10 @@ impl StreamError {
 #[non_exhaustive]
 pub enum ClientError {
     /// The response is not the requested stream. It is returned with its body, so that an adapter can read the error in it.
-    #[error("the upstream answered {} with {:?} instead of a stream", .0.status(), content_type(.0))]
+    #[error("the upstream answered {} with {:?} instead of a stream: check that the address is that of an agent", .0.status(), content_type(.0))]
     NotAStream(Box<http::Response<bytes::Bytes>>),
     /// The connection failed.
-    #[error("cannot connect to {upstream}: {reason}")]
+    #[error("cannot connect to {upstream}: {reason}; check the address, and that the upstream is up")]
     Connect {
         /// Scheme, host and port.
         upstream: String,
@@ -123,7 +111,9 @@ pub enum ClientError {
         reason: String,
     },
     /// A timeout elapsed.
-    #[error("the upstream {upstream} did not answer within {limit:?} (timeout `{timeout}`)")]
+    #[error(
+        "the upstream {upstream} did not answer within {limit:?} (timeout `{timeout}`): raise the timeout, or check the upstream"
+    )]
     Timeout {
         /// Scheme, host and port.
         upstream: String,
@@ -133,7 +123,7 @@ pub enum ClientError {
         limit: std::time::Duration,
     },
     /// The body is too long.
-    #[error("the response of {upstream} is longer than {limit} bytes (limit `body_bytes`)")]
+    #[error("the response of {upstream} is longer than {limit} bytes (limit `body_bytes`): raise the limit")]
     BodyTooLong {
         /// Scheme, host and port.
         upstream: String,

@@ -63,6 +63,7 @@ pub(crate) fn escape(run: &RunId) -> String {
     escaped
 }
 
+/// Decodes a percent-encoded run id. Returns `None` if it is malformed.
 fn unescape(escaped: &str) -> Option<RunId> {
     let mut bytes = Vec::with_capacity(escaped.len());
     let mut rest = escaped.bytes();
@@ -77,10 +78,12 @@ fn unescape(escaped: &str) -> Option<RunId> {
     String::from_utf8(bytes).ok().map(RunId::from)
 }
 
+/// Returns the value of a hexadecimal digit.
 fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
+/// Parses decimal digits alone: `u64::from_str` would accept a sign.
 fn number(digits: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }

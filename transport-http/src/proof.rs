@@ -38,6 +38,8 @@ pub fn authenticated(router: Router, service: Arc<dyn RunService>) -> Router {
     router.layer(from_fn(move |request, next| authenticate(Arc::clone(&service), request, next)))
 }
 
+/// Checks the proof of a request once, charges the request to its account, and stores the identity for the route. A
+/// stream of the response ends when the proof does.
 async fn authenticate(service: Arc<dyn RunService>, mut request: Request, next: Next) -> Response {
     let caller = caller_from(request.headers(), request.extensions());
     if matches!(caller.proof, Proof::Refused(_)) {

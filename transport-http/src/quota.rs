@@ -60,6 +60,7 @@ impl Default for QuotaLimits {
 #[derive(Debug, Clone, Default)]
 pub struct Quotas(Arc<Ledger>);
 
+/// The counters that all servers with these quotas share.
 #[derive(Debug, Default)]
 struct Ledger {
     limits: QuotaLimits,
@@ -72,6 +73,7 @@ struct Ledger {
     refused: Mutex<BTreeMap<&'static str, u64>>,
 }
 
+/// What each account uses, and the size at which idle accounts are removed.
 #[derive(Debug)]
 struct Accounts {
     used: HashMap<Account, Used>,
@@ -93,6 +95,8 @@ struct Used {
 }
 
 impl Accounts {
+    /// Returns the entry of an account. Removes idle accounts when the table has doubled, so that its size follows the
+    /// active ones.
     fn of(&mut self, account: &Account, now: Instant) -> &mut Used {
         if self.used.len() >= self.sweep_at && !self.used.contains_key(account) {
             self.used.retain(|_, used| used.bytes > 0 || used.paid_until > now);
@@ -170,6 +174,7 @@ impl Quotas {
         (refusing < ANSWERED_REFUSALS).then_some((place, Some(error)))
     }
 
+    /// Counts a refusal by the name of its limit.
     fn refused_by(&self, error: ServiceError) -> ServiceError {
         if let Some(exceeded) = &error.exceeded {
             let mut refused = self.0.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,6 +183,7 @@ impl Quotas {
         error
     }
 
+    /// Locks the accounts. A panic of another holder leaves them valid.
     fn accounts(&self) -> MutexGuard<'_, Accounts> {
         self.0.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -191,6 +197,7 @@ impl Quotas {
 #[derive(Debug)]
 pub(crate) struct PeerPlace(Option<(Quotas, Counted)>);
 
+/// The account or the refusal that a connection is counted for.
 #[derive(Debug)]
 enum Counted {
     Peer(Account),

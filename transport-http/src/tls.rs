@@ -22,10 +22,12 @@ pub use pem::{Authorities, Identity};
 pub use server::LiveTls;
 pub use server::ServerTls;
 
+/// Returns the cryptographic provider of all TLS configurations of this crate.
 fn provider() -> std::sync::Arc<rustls::crypto::CryptoProvider> {
     std::sync::Arc::new(rustls::crypto::ring::default_provider())
 }
 
+/// Returns ALPN names in the form of rustls.
 fn owned(protocols: &[&[u8]]) -> Vec<Vec<u8>> {
     protocols.iter().map(|protocol| protocol.to_vec()).collect()
 }

@@ -123,6 +123,7 @@ impl Client {
         self.link.close().await;
     }
 
+    /// Sends a request and waits for its reply, at most for the configured time. A late reply is dropped.
     async fn request<T>(
         &self,
         message: &Outgoing<'_>,
@@ -163,10 +164,12 @@ pub(crate) struct Outgoing<'a> {
 }
 
 impl<'a> Outgoing<'a> {
+    /// Returns a message of that type without further fields.
     fn of(kind: &'a str) -> Self {
         Self { kind, ..Self::default() }
     }
 
+    /// Encodes the message as JSON.
     fn to_text(&self) -> Result<String, Error> {
         serde_json::to_string(self).map_err(|error| Error::Protocol(error.to_string()))
     }

@@ -90,7 +90,9 @@ impl CloseReason {
                 Self::TOO_BIG,
                 format!("{size} bytes in a frame or message, {max_size} allowed: send less at once"),
             )),
-            CodecError::Utf8(_) => Some(Self::new(Self::INVALID_TEXT, "text message is not UTF-8")),
+            CodecError::Utf8(_) => {
+                Some(Self::new(Self::INVALID_TEXT, "a text message is not UTF-8: encode it as UTF-8"))
+            }
             CodecError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
             CodecError::Protocol(error) => Some(Self::new(Self::PROTOCOL, error.to_string())),
             _ => None,

@@ -92,12 +92,14 @@ enum EndStage {
 }
 
 impl ServerEnd {
+    /// Returns the stages of a server that is still serving.
     fn new(stopping: Stopping) -> Self {
         let draining = stopping.draining.clone();
         let next = Box::pin(async move { draining.cancelled().await });
         Self { stage: EndStage::Serving, next, stopping }
     }
 
+    /// Returns the current stage. Registers the waker for the next one; stages are never skipped.
     fn poll(&mut self, cx: &mut Context<'_>) -> EndStage {
         while self.stage != EndStage::Closing && self.next.as_mut().poll(cx).is_ready() {
             let closing = self.stopping.closing.clone();
@@ -266,6 +268,8 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         true
     }
 
+    /// Handles one message of the client, the end of the connection, or an error of the codec. Every message counts as
+    /// a sign of life.
     fn handle_message(&mut self, message: Option<Result<Message, CodecError>>) {
         self.clock.handle_input();
         let message = match message {
@@ -290,6 +294,8 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         }
     }
 
+    /// Handles an error of the codec: a violation of the protocol is answered with a close frame, a lost connection
+    /// ends the driver.
     fn handle_codec_error(&mut self, error: &CodecError) {
         match (CloseReason::of_codec(error), &self.phase) {
             (Some(reason), Phase::Open(_)) => {
@@ -443,6 +449,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
     }
 }
 
+/// Returns the close reason of a server that stops. The client can resume at another replica.
 fn going_away() -> CloseReason {
     let hint = "the server stops; resumable: connect again and watch from your last number";
     CloseReason::new(CloseReason::GOING_AWAY, hint)

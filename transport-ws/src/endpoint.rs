@@ -143,6 +143,7 @@ impl Endpoint {
     }
 }
 
+/// Returns the response for a refused handshake. A request without upgrade gets the headers that name the required one.
 fn refused(refusal: Refusal) -> Response {
     let is_no_upgrade = refusal.status == StatusCode::UPGRADE_REQUIRED;
     let mut response = refusal.into_response();

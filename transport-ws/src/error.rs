@@ -57,7 +57,7 @@ pub enum Error {
         earliest: u64,
     },
     /// The peer sent a message that does not belong to this protocol.
-    #[error("the peer does not speak this protocol: {0}")]
+    #[error("the peer does not follow this protocol ({0}): check its version and the path")]
     Protocol(String),
     /// Keys or certificates cannot be used.
     #[error("cannot use the TLS settings: {0}")]
@@ -135,6 +135,7 @@ impl From<tungstenite::Error> for Error {
     }
 }
 
+/// Returns `true` for errors of a lost connection, after which the client can resume.
 fn is_cut(error: &io::Error) -> bool {
     use io::ErrorKind;
     matches!(

@@ -81,11 +81,11 @@ pub fn accept(head: &request::Parts, agent: Option<&str>, stopping: Stopping) ->
 fn check_upgrade(head: &request::Parts) -> Result<&[u8], Refusal> {
     let bad = |message: &str| Refusal::invalid(message);
     if head.method != Method::GET {
-        let message = "a WebSocket begins with GET";
+        let message = "a WebSocket is opened with GET";
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message));
     }
     if head.version < Version::HTTP_11 {
-        return Err(bad("a WebSocket needs HTTP/1.1"));
+        return Err(bad("a WebSocket is opened over HTTP/1.1"));
     }
     let upgrade = |message: &str| Refusal::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", message);
     if !lists(&head.headers, &header::UPGRADE, "websocket") {
@@ -95,7 +95,7 @@ fn check_upgrade(head: &request::Parts) -> Result<&[u8], Refusal> {
         return Err(bad("the header `Connection: Upgrade` is missing"));
     }
     if single(&head.headers, &header::SEC_WEBSOCKET_VERSION) != Some("13") {
-        return Err(upgrade("only version 13 of the WebSocket protocol is known"));
+        return Err(upgrade("unsupported version of the WebSocket protocol: use 13"));
     }
     // A key is 16 random bytes in base64: 24 characters, the last two of them padding.
     single(&head.headers, &header::SEC_WEBSOCKET_KEY)
@@ -112,6 +112,7 @@ struct Offer<'a> {
 }
 
 impl<'a> Offer<'a> {
+    /// Parses the offered subprotocols. One of them may carry a bearer token, because browsers cannot set headers.
     fn read(headers: &'a HeaderMap) -> Self {
         let mut offer = Self::default();
         for name in items(headers, &header::SEC_WEBSOCKET_PROTOCOL) {

@@ -1,6 +1,9 @@
 //! `cargo xtask bench`: runs the benches in the release profile.
 //!
-//! Benches report figures and never fail a build, because a machine may be busy. So `ci` does not run them.
+//! Benches that measure time report figures and never fail a build, because a machine may be busy. So `ci` does not run them.
+//! Counted instructions do not depend on the load: [`check_counts`] is a step of `ci`.
+
+mod counts;
 
 use anyhow::{Result, bail};
 
@@ -10,8 +13,23 @@ use crate::project::Project;
 /// The package that contains all benches.
 const PACKAGE: &str = "aqueduct-benches";
 
+/// The bench that counts instructions.
+const COUNTS: &str = "counts";
+
+/// Fails if a hot path needs more instructions per event than `benches/counts/baseline.toml` allows.
+pub(crate) fn check_counts(project: &Project) -> Result<()> {
+    counts::check(project)
+}
+
 /// Runs all benches, or the bench `name`, with the arguments `args`.
 pub(crate) fn run(project: &Project, name: Option<&str>, args: &[String]) -> Result<()> {
+    if name == Some(COUNTS) {
+        return match args {
+            [] => check_counts(project),
+            [write] if write == "--write" => counts::run(project, true),
+            _ => bail!("`cargo xtask bench counts` knows one argument: `-- --write` stores a new baseline"),
+        };
+    }
     if project.metadata()?.package(PACKAGE).is_none() {
         bail!("this workspace has no package {PACKAGE}: there is nothing to measure yet");
     }

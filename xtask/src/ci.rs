@@ -1,174 +1,113 @@
-//! `cargo xtask ci` and `cargo xtask test`: one list of steps, in order, stopped at the first failure.
+//! `cargo xtask ci` and `cargo xtask test`: one list of steps, stopped at the first failure.
 //!
-//! Cheap steps come first, so that a small mistake costs seconds. Each step is announced, timed and repeatable by hand: a
-//! failure prints the command to repeat it. Missing tools are reported before any long step.
+//! ```text
+//! first    tools fmt tidy build                              one after the other; peers are installed beside them
+//! front    tests simulation fuzz interop                     what runs and waits
+//! beside   clippy features codegen wasm doctests rustdoc     what compiles, with the processor that the front leaves idle
+//! ```
+//!
+//! Cheap steps come first, so that a small mistake costs seconds. The front starts what `build` has built without a call of cargo,
+//! because cargo would wait for the one beside it. Each step is announced, timed and repeatable by its name: a failure prints the
+//! command. Missing tools are reported before any long step.
 
 mod builds;
 mod features;
+mod lanes;
+mod steps;
 mod tools;
 
-pub(crate) use tools::has_nextest;
+pub(crate) use tools::{has_nextest, test_runner, waiting_threads};
 
-use std::time::{Duration, Instant};
+use anyhow::{Result, anyhow, bail};
 
-use anyhow::{Result, bail};
-
-use crate::fuzz::{self, Fuzzing};
-use crate::invocation::Invocation;
+use crate::interop::{self, programs};
 use crate::project::Project;
-use crate::simulate::{self, Worlds};
-use crate::{codegen, interop, mutants, tidy};
+use lanes::{Lane, Passed};
+use steps::Step;
 
 /// The selection of steps.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tier {
+    /// Steps to run, one after the other [default: all of CI]
+    steps: Vec<String>,
     /// Also run what takes long: frameworks, fuzzing, worlds, mutants, the oldest compiler
     #[arg(long)]
     nightly: bool,
 }
 
-/// Runs every step.
+/// Runs every step, or those that were named.
 ///
 /// # Errors
 ///
 /// Returns an error that names the failed step and the command to repeat it.
 pub(crate) fn run(project: &Project, tier: &Tier) -> Result<()> {
-    let mut steps = steps(project);
-    if tier.nightly {
-        steps.extend(nightly_steps());
-    }
-    // Peers are installed beside the steps that compile; the step that needs them comes last.
-    std::thread::scope(|scope| {
-        let mut peers = Some(scope.spawn(|| interop::ahead::install(project)));
-        run_steps(project, &steps, &mut || {
-            peers.take().map(std::thread::ScopedJoinHandle::join).map_or(Ok(()), |joined| {
-                joined.map_err(|_| anyhow::anyhow!("the installation of the peers panicked"))
-            })
-        })
-    })
-}
-
-/// Runs the steps in order; `join_peers` waits for the installation of the peers.
-fn run_steps(project: &Project, steps: &[Step], join_peers: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-    let mut passed = Vec::new();
-    for step in steps {
-        println!("\n==> {}", step.name);
-        let started = Instant::now();
-        if step.name == INTEROP {
-            join_peers()?;
-        }
-        let outcome = step.run(project);
-        let took = started.elapsed();
-        if let Err(error) = outcome {
-            eprintln!("\nerror: {error:#}");
-            print_summary(&passed);
-            println!("  FAILED  {:>7}  {}", seconds(took), step.name);
-            bail!("step `{}` failed; repeat it with:\n\n    {}\n", step.name, step.repeat());
-        }
-        passed.push((step.name, took));
-    }
-    print_summary(&passed);
+    let mut passed = Passed::default();
+    let outcome = if tier.steps.is_empty() {
+        run_all(project, tier.nightly, &mut passed)
+    } else {
+        named(&tier.steps).and_then(|steps| lanes::run(project, &steps, &mut passed))
+    };
+    passed.print();
+    outcome?;
     println!("all {} steps passed", passed.len());
     Ok(())
 }
 
-/// The step that needs the peers.
-const INTEROP: &str = "interop";
-
-struct Step {
-    name: &'static str,
-    action: Action,
+fn run_all(project: &Project, nightly: bool, passed: &mut Passed) -> Result<()> {
+    // Peers are installed beside the steps that compile; the step that needs them waits.
+    std::thread::scope(|scope| {
+        let peers = scope.spawn(|| interop::ahead::install(project));
+        lanes::run(project, &steps::first(), passed)?;
+        let built = project.built();
+        let beside =
+            Lane::start(scope, &built, steps::beside(), programs::listed(project)?.join("beside.log"))?;
+        let front = lanes::run_while(&built, &steps::front(), passed, &beside)
+            .and_then(|()| peers.join().map_err(|_| anyhow!("the installation of the peers panicked")))
+            .and_then(|()| lanes::run_while(&built, &steps::with_peers(), passed, &beside));
+        let outcome = beside.join(passed, front.is_err());
+        front.and(outcome)?;
+        if nightly { lanes::run(project, &steps::nightly(), passed) } else { Ok(()) }
+    })
 }
 
-enum Action {
-    /// Another program.
-    Call(Invocation),
-    /// A task of this tool, with the command that repeats it.
-    Task(&'static str, fn(&Project) -> Result<()>),
-}
-
-impl Step {
-    fn run(&self, project: &Project) -> Result<()> {
-        match &self.action {
-            Action::Call(call) => {
-                println!("    {call}");
-                call.run()
-            }
-            Action::Task(_, task) => task(project),
-        }
-    }
-
-    fn repeat(&self) -> String {
-        match &self.action {
-            Action::Call(call) => call.to_string(),
-            Action::Task(command, _) => (*command).to_owned(),
-        }
-    }
-}
-
-fn steps(project: &Project) -> Vec<Step> {
-    let call = |name, call| Step { name, action: Action::Call(call) };
-    let task = |name, command, task| Step { name, action: Action::Task(command, task) };
-    let everything = interop::EVERYTHING;
-    let clippy = project.cargo(["clippy", "--all-targets"]).args(everything).args(["--", "-D", "warnings"]);
-    let doctests = project.cargo(["test", "--doc"]).args(everything);
-    let rustdoc = project.cargo(["doc", "--no-deps"]).args(everything).env("RUSTDOCFLAGS", "-D warnings");
-    vec![
-        task("tools", "cargo xtask test", tools::check),
-        call("fmt", project.cargo(["fmt", "--all", "--check"])),
-        task("tidy", "cargo xtask tidy", tidy::run),
-        call("clippy", clippy),
-        task("features", "cargo xtask test", features::check),
-        task("codegen", "cargo xtask codegen --check", |project| codegen::run(project, true)),
-        call("tests", tools::test_runner(project).args(everything).args(without_peers(project))),
-        task("simulation", "cargo xtask simulate", |project| simulate::run(project, &Worlds::of_ci())),
-        task("fuzz", "cargo xtask fuzz --own", |project| fuzz::run(project, &Fuzzing::of_ci())),
-        task("wasm", "cargo xtask test", builds::check_wasm),
-        call("doctests", doctests),
-        call("rustdoc", rustdoc),
-        task(INTEROP, "cargo xtask interop", |project| interop::run(project, None, false)),
-    ]
-}
-
-/// Returns the steps that take long, or need more than CI has.
-fn nightly_steps() -> Vec<Step> {
-    let task = |name, command, task| Step { name, action: Action::Task(command, task) };
-    vec![
-        task("oldest compiler", "cargo xtask test --nightly", builds::check_oldest),
-        task("dependencies", "cargo xtask test --nightly", builds::check_dependencies),
-        task("semver", "cargo xtask test --nightly", builds::check_semver),
-        task("more worlds", "cargo xtask simulate --from 2000 --seeds 50000", |project| {
-            simulate::run(project, &Worlds::of_the_night())
-        }),
-        task("more fuzz", "cargo xtask fuzz", |project| fuzz::run(project, &Fuzzing::of_the_night())),
-        task("frameworks", "cargo xtask interop --nightly", interop::run_nightly),
-        task("mutants", "cargo xtask mutants", |project| mutants::run(project, None)),
-    ]
-}
-
-/// Returns the filter that excludes tests with real peers. `--all-features` compiles and lints them; the interop step, which
-/// has the peers, runs them.
-fn without_peers(project: &Project) -> Vec<String> {
-    let modules = interop::test_modules();
-    if has_nextest(project) {
-        let all = modules.map(|module| format!("test({module})")).collect::<Vec<_>>().join(" | ");
-        return ["--profile", "ci", "-E"]
-            .map(str::to_owned)
+/// Returns the steps of those names, in the order of the names.
+fn named(names: &[String]) -> Result<Vec<Step>> {
+    let all = || {
+        steps::first()
             .into_iter()
-            .chain([format!("not ({all})")])
-            .collect();
+            .chain(steps::beside())
+            .chain(steps::front())
+            .chain(steps::with_peers())
+            .chain(steps::nightly())
+    };
+    let find = |name: &String| all().find(|step| step.name == name);
+    if let Some(unknown) = names.iter().find(|name| find(name).is_none()) {
+        let known: Vec<&str> = all().map(|step| step.name).collect();
+        bail!("there is no step `{unknown}`; there is: {}", known.join(", "));
     }
-    let skips = modules.flat_map(|module| ["--skip".to_owned(), module]);
-    ["--lib", "--bins", "--tests", "--"].map(str::to_owned).into_iter().chain(skips).collect()
+    Ok(names.iter().filter_map(find).collect())
 }
 
-fn print_summary(passed: &[(&str, Duration)]) {
-    println!("\n==> summary");
-    for (name, took) in passed {
-        println!("  ok      {:>7}  {name}", seconds(*took));
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn seconds(time: Duration) -> String {
-    format!("{:.1}s", time.as_secs_f64())
+    #[test]
+    fn a_step_is_found_by_its_name() {
+        let names = |steps: Vec<Step>| steps.iter().map(|step| step.name).collect::<Vec<_>>();
+        let chosen = named(&["rustdoc".to_owned(), "fmt".to_owned()]).unwrap();
+        assert_eq!(names(chosen), ["rustdoc", "fmt"]);
+        let error = named(&["lint".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("`lint`") && error.contains("clippy"), "{error}");
+    }
+
+    #[test]
+    fn no_two_steps_have_one_name() {
+        let all = [steps::first(), steps::beside(), steps::front(), steps::with_peers(), steps::nightly()];
+        let mut names: Vec<&str> = all.iter().flatten().map(|step| step.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
 }

@@ -23,7 +23,12 @@ pub(crate) fn run(project: &Project, check: bool) -> Result<()> {
 /// Starts this tool again, built with the protobuf compiler.
 #[cfg(not(feature = "codegen"))]
 pub(crate) fn run(project: &Project, check: bool) -> Result<()> {
-    let call = project.cargo(["run", "--quiet", "--package", "aqueduct-xtask", "--features", "codegen"]);
-    let call = call.args(["--", "codegen"]);
+    let call = if project.is_built() {
+        let program = crate::interop::programs::build_one(project, "aqueduct-xtask")?;
+        crate::invocation::Invocation::new(program.to_string_lossy(), project.root())
+    } else {
+        project.cargo(["run", "--quiet", "--package", "aqueduct-xtask", "--features", "codegen", "--"])
+    };
+    let call = call.args(["codegen"]);
     if check { call.args(["--check"]).run() } else { call.run() }
 }

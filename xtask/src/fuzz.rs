@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use crate::interop::EVERYTHING;
+use crate::interop::programs;
 use crate::invocation::Invocation;
 use crate::project::Project;
 
@@ -55,9 +55,9 @@ impl Fuzzing {
 
 /// Runs the selected targets.
 pub(crate) fn run(project: &Project, fuzzing: &Fuzzing) -> Result<()> {
-    project.cargo(["build", "--quiet", "--bin", "fuzz"]).args(EVERYTHING).run()?;
+    let program = programs::build_one(project, "fuzz")?;
     let target_folder = project.metadata()?.target_directory()?;
-    let own = Invocation::new(target_folder.join("debug/fuzz").to_string_lossy(), project.root());
+    let own = Invocation::new(program.to_string_lossy(), project.root());
     let own = own.args(fuzzing.target.clone());
     if let Some(input) = &fuzzing.input {
         return own.args(["--input".to_owned(), input.to_string_lossy().into_owned()]).run();

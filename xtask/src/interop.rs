@@ -13,7 +13,7 @@ mod inspector;
 mod magentic;
 mod packages;
 pub(crate) mod peers;
-mod programs;
+pub(crate) mod programs;
 mod resume;
 mod runlog;
 mod snippets;
@@ -23,7 +23,9 @@ mod transports;
 
 pub(crate) use programs::EVERYTHING;
 
-use anyhow::{Context as _, Result};
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::interop::peers::{Peers, text};
 use crate::project::Project;
@@ -50,8 +52,8 @@ impl Suite {
     }
 
     /// Returns `true` if the command line selects this suite.
-    fn is_chosen(&self, only: Option<&str>, nightly: bool) -> bool {
-        only.map_or(nightly || !self.nightly, |name| name == self.name)
+    fn is_chosen(&self, only: &[String], nightly: bool) -> bool {
+        if only.is_empty() { nightly || !self.nightly } else { only.iter().any(|name| name == self.name) }
     }
 }
 
@@ -69,40 +71,72 @@ const SUITES: &[Suite] = &[
     Suite::nightly("packages", packages::prepare),
     Suite::new("resume", resume::prepare),
     Suite::new("runlog", runlog::prepare),
+    Suite::new("scale", soak::prepare),
     Suite::new("snippets", snippets::prepare),
-    Suite::nightly("soak", soak::prepare),
+    Suite::new("soak", soak::prepare_ci),
     Suite::new("tee", tee::prepare),
     Suite::new("transports", transports::prepare),
 ];
 
-/// Runs the nightly suites.
+/// Runs the nightly suites, and the suite `scale` with as many runs and kills as the goals name.
 pub(crate) fn run_nightly(project: &Project) -> Result<()> {
     for suite in SUITES.iter().filter(|suite| suite.nightly) {
-        run(project, Some(suite.name), true)?;
+        run(project, &[suite.name.to_owned()], true)?;
     }
-    Ok(())
+    let mut env = soak::prepare(project)?;
+    env.extend(FULL_SCALE.map(|(name, value)| (name, value.to_owned())));
+    run_tests(project, &["scale"], env)
 }
 
-/// Runs one suite, or all; the nightly ones only if `nightly` is set or one is named.
-pub(crate) fn run(project: &Project, only: Option<&str>, nightly: bool) -> Result<()> {
-    let known = || SUITES.iter().map(|suite| suite.name).collect::<Vec<_>>().join(", ");
+/// The size of the suite `scale` in the nightly tier.
+const FULL_SCALE: [(&str, &str); 2] = [("AQUEDUCT_SCALE_RUNS", "1000"), ("AQUEDUCT_SCALE_KILLS", "20")];
+
+/// Runs the suites of those names, or all; the nightly ones only if `nightly` is set or they are named.
+pub(crate) fn run(project: &Project, only: &[String], nightly: bool) -> Result<()> {
+    if let Some(unknown) = only.iter().find(|name| SUITES.iter().all(|suite| suite.name != **name)) {
+        let known: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
+        bail!("there is no suite `{unknown}`; there is: {}", known.join(", "));
+    }
     let chosen: Vec<_> = SUITES.iter().filter(|suite| suite.is_chosen(only, nightly)).collect();
-    chosen.first().with_context(|| format!("no suite of that name; there is: {}", known()))?;
     programs::build(project)?;
-    for suite in chosen {
-        let env = (suite.run)(project)?;
-        run_tests(project, suite.name, env)?;
+    if let [suite] = chosen.as_slice() {
+        return run_tests(project, &[suite.name], (suite.run)(project)?);
     }
-    Ok(())
+    let mut env = Env::new();
+    for suite in &chosen {
+        env.extend((suite.run)(project)?);
+    }
+    let names: Vec<_> = chosen.iter().map(|suite| suite.name).collect();
+    run_tests(project, &names, merged(env, &Peers::of(project, SHARED)?)?)
 }
 
-/// Runs the soak with that seed, for that many minutes.
-pub(crate) fn soak(project: &Project, seed: u64, minutes: u64) -> Result<()> {
+/// The folder below `target/interop` of suites that run side by side.
+const SHARED: &str = "all";
+
+/// The variable with the folder of the files that tests write. Their names differ between suites, so that all can share one.
+const CASES: &str = "AQUEDUCT_INTEROP_CASES";
+
+/// Returns the variables of several suites as those of one. A variable means the same to all of them.
+fn merged(env: Env, peers: &Peers) -> Result<Env> {
+    let mut all = BTreeMap::from([(CASES, text(&peers.cases()?)?)]);
+    for (name, value) in env {
+        let known = all.entry(name).or_insert_with(|| value.clone());
+        ensure!(
+            name == CASES || *known == value,
+            "two suites differ about {name}, so they cannot run side by side: {known}, {value}"
+        );
+    }
+    Ok(all.into_iter().collect())
+}
+
+/// Runs the soak with that seed, for that many minutes, with so many clients.
+pub(crate) fn soak(project: &Project, seed: u64, minutes: u64, clients: u32) -> Result<()> {
     programs::build(project)?;
     let mut env = soak::prepare(project)?;
     env.push(("AQUEDUCT_SOAK_SEED", seed.to_string()));
     env.push(("AQUEDUCT_SOAK_SECONDS", (minutes * 60).to_string()));
-    run_tests(project, "soak", env)
+    env.push(("AQUEDUCT_SOAK_CLIENTS", clients.to_string()));
+    run_tests(project, &["soak"], env)
 }
 
 /// Suites whose bench compares with packages pinned in the folder `bench`, and the variable with their location.
@@ -132,21 +166,17 @@ fn test_module(suite: &str) -> String {
     format!("{}::{suite}::", TESTS.1)
 }
 
-fn run_tests(project: &Project, suite: &str, env: Env) -> Result<()> {
+/// Runs the tests of the suites, side by side as far as `.config/nextest.toml` lets them.
+fn run_tests(project: &Project, suites: &[&str], env: Env) -> Result<()> {
     let (package, feature) = TESTS;
-    if !project.metadata()?.package(package).is_some_and(|tests| tests.has_feature(feature)) {
-        println!(
-            "interop {suite}: the peers are ready, but there is no {package} with feature `{feature}` yet"
-        );
-        return Ok(());
-    }
+    let modules = || suites.iter().map(|suite| test_module(suite));
     let call = if crate::ci::has_nextest(project) {
-        let filter = format!("package({package}) & test({})", test_module(suite));
-        // A suite without tests has still checked its peers: nextest warns and continues.
-        let call = project.cargo(["nextest", "run", "--profile", "ci", "--no-tests", "warn"]);
-        call.args(EVERYTHING).args(["-E", &filter])
+        let tests: Vec<String> = modules().map(|module| format!("test({module})")).collect();
+        let filter = format!("package({package}) & ({})", tests.join(" | "));
+        let call = crate::ci::test_runner(project)?.args(["--test-threads", &crate::ci::waiting_threads()]);
+        call.args(["-E", &filter])
     } else {
-        project.cargo(["test", "--package", package, "--features", feature]).args([test_module(suite)])
+        project.cargo(["test", "--package", package, "--features", feature, "--"]).args(modules())
     };
     env.into_iter().fold(call, |call, (name, value)| call.env(name, value)).run()
 }
@@ -155,16 +185,29 @@ fn run_tests(project: &Project, suite: &str, env: Env) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn chosen(only: Option<&str>, nightly: bool) -> Vec<&'static str> {
-        SUITES.iter().filter(|suite| suite.is_chosen(only, nightly)).map(|suite| suite.name).collect()
+    fn chosen(only: &[&str], nightly: bool) -> Vec<&'static str> {
+        let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
+        SUITES.iter().filter(|suite| suite.is_chosen(&only, nightly)).map(|suite| suite.name).collect()
+    }
+
+    #[test]
+    fn suites_that_run_side_by_side_share_their_variables_and_one_folder_of_cases() {
+        let project = Project::locate(None).unwrap();
+        let peers = Peers::of(&project, SHARED).unwrap();
+        let env = |dir: &str, cases: &str| vec![("DIR", dir.to_owned()), (CASES, cases.to_owned())];
+        let both = [env("a", "one"), env("a", "two")].concat();
+        let shared = text(&peers.cases().unwrap()).unwrap();
+        assert_eq!(merged(both, &peers).unwrap(), [(CASES, shared), ("DIR", "a".to_owned())]);
+        let apart = [env("a", "one"), env("b", "two")].concat();
+        assert!(merged(apart, &peers).unwrap_err().to_string().contains("DIR"));
     }
 
     #[test]
     fn a_nightly_suite_runs_only_when_asked_for() {
-        assert!(!chosen(None, false).contains(&"frameworks"));
-        assert!(chosen(None, false).contains(&"gateway"));
-        assert_eq!(chosen(None, true).len(), SUITES.len());
-        assert_eq!(chosen(Some("frameworks"), false), ["frameworks"]);
-        assert_eq!(chosen(Some("unknown"), true), Vec::<&str>::new());
+        assert!(!chosen(&[], false).contains(&"frameworks"));
+        assert!(chosen(&[], false).contains(&"gateway"));
+        assert_eq!(chosen(&[], true).len(), SUITES.len());
+        assert_eq!(chosen(&["frameworks", "agui"], false), ["agui", "frameworks"]);
+        assert_eq!(chosen(&["unknown"], true), Vec::<&str>::new());
     }
 }

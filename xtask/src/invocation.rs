@@ -21,7 +21,11 @@ pub(crate) struct Invocation {
     folder: PathBuf,
     hint: Option<&'static str>,
     inherits_env: bool,
+    log: Option<PathBuf>,
 }
+
+/// The priority of calls beside others: a tenth of the processor if the others need all of it.
+const NICE: [&str; 3] = ["nice", "-n", "10"];
 
 impl Invocation {
     /// Returns a call of `program` in `folder`.
@@ -36,6 +40,7 @@ impl Invocation {
             folder: folder.to_owned(),
             hint: None,
             inherits_env: true,
+            log: None,
         }
     }
 
@@ -69,9 +74,23 @@ impl Invocation {
         self
     }
 
+    /// Lets other programs have the processor first, and appends the output of [`run`](Self::run) to a file.
+    pub(crate) fn beside(mut self, log: PathBuf) -> Self {
+        self.log = Some(log);
+        self
+    }
+
     /// Runs the program with the terminal's input and output. Returns an error if it fails.
     pub(crate) fn run(&self) -> Result<()> {
-        let status = self.command().status();
+        let mut command = self.command();
+        if let Some(log) = &self.log {
+            let file = std::fs::File::options().create(true).append(true).open(log);
+            let mut file = file.with_context(|| format!("cannot write {}", log.display()))?;
+            writeln!(file, "$ {self}").with_context(|| format!("cannot write {}", log.display()))?;
+            let errors = file.try_clone().with_context(|| format!("cannot write {}", log.display()))?;
+            command.stdin(Stdio::null()).stdout(file).stderr(errors);
+        }
+        let status = command.status();
         self.judge(status.map_err(|error| self.explain(&error))?)
     }
 
@@ -124,6 +143,10 @@ impl Invocation {
         } else {
             Command::new(&self.program)
         };
+        if let ([nice, options @ ..], true) = (&NICE, cfg!(unix) && self.log.is_some()) {
+            command = Command::new(nice);
+            command.args(options).arg(&self.program);
+        }
         if !self.inherits_env {
             command.env_clear();
         }
@@ -179,6 +202,19 @@ mod tests {
         let call =
             Invocation::new("prog", Path::new(".")).args(["-E", "not test(a)"]).env("FLAGS", "-D warnings");
         assert_eq!(call.to_string(), "FLAGS='-D warnings' prog -E 'not test(a)'");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_call_beside_others_yields_to_them_and_writes_to_its_file() {
+        let log = std::env::temp_dir().join(format!("aqueduct-invocation-{}", std::process::id()));
+        let own: i32 = Invocation::new("nice", Path::new(".")).output().unwrap().trim().parse().unwrap();
+        let call = Invocation::new("sh", Path::new(".")).beside(log.clone());
+        call.args(["-c", "nice; echo wrong >&2"]).run().unwrap();
+        let written = std::fs::read_to_string(&log).unwrap();
+        std::fs::remove_file(log).unwrap();
+        let priority = (own + 10).min(19);
+        assert_eq!(written, format!("$ sh -c 'nice; echo wrong >&2'\n{priority}\nwrong\n"));
     }
 
     #[test]

@@ -52,13 +52,13 @@ enum Task {
     },
     /// Install the pinned real peers and let them judge our streams
     Interop {
-        /// One suite only, by name [default: all but the nightly ones]
-        suite: Option<String>,
+        /// These suites only, by name, side by side [default: all but the nightly ones]
+        suites: Vec<String>,
         /// Also run the suites that `test` leaves out: their peers take gigabytes and minutes
         #[arg(long)]
         nightly: bool,
     },
-    /// Let three replicas and 300 clients live through random faults
+    /// Let three replicas and many clients live through random faults
     Soak {
         /// Where the faults come from: the same seed gives the same ones
         #[arg(long, default_value_t = 1)]
@@ -66,6 +66,9 @@ enum Task {
         /// How long
         #[arg(long, default_value_t = 2)]
         minutes: u64,
+        /// How many clients
+        #[arg(long, default_value_t = 300)]
+        clients: u32,
     },
     /// Run fuzz targets, all or one
     Fuzz(fuzz::Fuzzing),
@@ -113,11 +116,11 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Task::Ci(tier) | Task::Test(tier) => ci::run(&project, &tier),
         Task::Tidy => tidy::run(&project),
         Task::Codegen { check } => codegen::run(&project, check),
-        Task::Interop { suite, nightly } => interop::run(&project, suite.as_deref(), nightly),
+        Task::Interop { suites, nightly } => interop::run(&project, &suites, nightly),
         Task::Dist(args) => dist::run(&project, &args),
         Task::Site => site::run(&project),
         Task::Release { dry_run } => release::run(&project, dry_run),
-        Task::Soak { seed, minutes } => interop::soak(&project, seed, minutes),
+        Task::Soak { seed, minutes, clients } => interop::soak(&project, seed, minutes, clients),
         Task::Fuzz(fuzzing) => fuzz::run(&project, &fuzzing),
         Task::Mutants { package } => mutants::run(&project, package.as_deref()),
         Task::Simulate(worlds) => simulate::run(&project, &worlds),

@@ -9,10 +9,15 @@ use serde_json::Value;
 
 use crate::invocation::Invocation;
 
+/// The variable that switches incremental compilation on or off.
+const INCREMENTAL: &str = "CARGO_INCREMENTAL";
+
 /// The workspace of a task.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Project {
     root: PathBuf,
+    is_built: bool,
+    log: Option<PathBuf>,
 }
 
 impl Project {
@@ -25,7 +30,7 @@ impl Project {
             manifest_dir.join("..")
         });
         let root = root.canonicalize().with_context(|| format!("no such folder: {}", root.display()))?;
-        Ok(Self { root })
+        Ok(Self { root, is_built: false, log: None })
     }
 
     /// Returns the folder with the workspace's `Cargo.toml`.
@@ -33,9 +38,33 @@ impl Project {
         &self.root
     }
 
+    /// Returns the workspace after `cargo xtask test build`: its programs and tests are started without a call of cargo, which
+    /// would wait for the compiler of a step that runs beside them.
+    pub(crate) fn built(&self) -> Self {
+        Self { is_built: true, ..self.clone() }
+    }
+
+    /// Returns `true` if all programs and tests are known to be built.
+    pub(crate) fn is_built(&self) -> bool {
+        self.is_built
+    }
+
+    /// Returns the workspace for steps beside others: cargo yields the processor to them, and writes to the file `log`.
+    pub(crate) fn beside(&self, log: PathBuf) -> Self {
+        Self { log: Some(log), ..self.clone() }
+    }
+
     /// Returns a call of cargo in the root, with the toolchain of this task.
+    ///
+    /// Without incremental compilation, unless the environment decides: a task compiles everything once, and what would be kept
+    /// for the next time costs time and gigabytes.
     pub(crate) fn cargo<const N: usize>(&self, args: [&str; N]) -> Invocation {
-        Invocation::cargo(&self.root).args(args)
+        let call = Invocation::cargo(&self.root).args(args);
+        let call = match &self.log {
+            Some(log) => call.beside(log.clone()),
+            None => call,
+        };
+        if std::env::var_os(INCREMENTAL).is_some() { call } else { call.env(INCREMENTAL, "0") }
     }
 
     /// Returns the metadata of the workspace's own packages.
@@ -93,11 +122,6 @@ impl<'a> Package<'a> {
     /// Returns the path of the manifest.
     pub(crate) fn manifest_path(self) -> &'a Path {
         Path::new(self.text("manifest_path"))
-    }
-
-    /// Returns `true` if the package declares the feature.
-    pub(crate) fn has_feature(self, feature: &str) -> bool {
-        self.0.get("features").is_some_and(|features| features.get(feature).is_some())
     }
 
     /// Returns the names of all declared dependencies, of every kind, including optional ones.

@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 
-use crate::interop::EVERYTHING;
+use crate::interop::programs;
 use crate::project::Project;
 
 /// The number of worlds in CI.
@@ -54,8 +54,7 @@ impl Worlds {
 
 /// Builds the program and runs the worlds.
 pub(crate) fn run(project: &Project, worlds: &Worlds) -> Result<()> {
-    project.cargo(["build", "--quiet", "--bin", "simulate"]).args(EVERYTHING).run()?;
-    let program = project.metadata()?.target_directory()?.join("debug").join("simulate");
+    let program = programs::build_one(project, "simulate")?;
     let call =
         crate::invocation::Invocation::new(program.to_string_lossy(), project.root()).args(worlds.args());
     println!("    {call}");

@@ -55,7 +55,7 @@ fn package(root: &Path, folder: &str, dependencies: &str) {
     }
 }
 
-/// A crate of somebody else.
+/// A third-party crate.
 fn foreign(root: &Path, name: &str, dependencies: &str) {
     let manifest = format!(
         "[package]\nname = \"{name}\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n{dependencies}\n"
@@ -116,7 +116,7 @@ fn a_workspace_in_order_passes() {
 fn tokio_in_core_fails() {
     let root = workspace("tokio-in-core");
     package(&root, "core", "tokio.workspace = true");
-    // The adapter links it too, by way of core, so that both are told: keep the adapter out of this one.
+    // The adapter links it too, by way of core, and both would be reported: keep the adapter out of this one.
     package(&root, "adapter-agui", "");
     check_fails(
         &root,

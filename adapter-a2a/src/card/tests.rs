@@ -1,4 +1,4 @@
-//! Cards of real servers, and the choices they lead to.
+//! Cards of real servers, and the interfaces that are chosen from them.
 
 use super::*;
 

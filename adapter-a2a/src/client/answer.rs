@@ -1,5 +1,5 @@
-//! What answers to requests mean: a message, a subscription, a look or a cancel that was refused, and a task that
-//! works on although no stream tells so.
+//! Handles responses: a refused message, subscription, read or cancel, and a task that still works although no stream
+//! reports it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::wire::{ErrorKind, WireError};
 
 impl TaskClient {
     pub(super) fn handle_refused_message(&mut self, error: &WireError) {
-        // Refused before anything was done: the same message may be sent again.
+        // The request was refused before any effect: the same message may be sent again.
         let is_unknown = error.kind() == ErrorKind::MethodNotFound;
         if is_unknown && let Some(version) = self.config.version.filter(|_| !self.tried_other) {
             self.tried_other = true;
@@ -19,7 +19,7 @@ impl TaskClient {
             return self.plan(Purpose::Send, send, Duration::ZERO);
         }
         if is_unknown {
-            // The other version knows no more.
+            // The other version has no such method either.
             self.switch(None);
         }
         if error.refuses_streaming() && self.config.streaming {
@@ -31,7 +31,7 @@ impl TaskClient {
         self.fail(failure_of(error));
     }
 
-    /// Speaks that version from now on; `None` for that of the endpoint.
+    /// Uses that version from now on; `None` for that of the endpoint.
     fn switch(&mut self, version: Option<Version>) {
         self.version = version;
         let own = self.config.decode.dialect;
@@ -43,8 +43,8 @@ impl TaskClient {
             self.first_error.get_or_insert(error);
             return self.recover();
         }
-        // Terminal already (-32004), not subscribable while it waits (-32001 of some servers), or no such method:
-        // the task itself tells which. If it works on, it has to be looked at from time to time.
+        // The task may be terminal (-32004), not subscribable while it is interrupted (-32001 of some servers), or the
+        // method may be missing: reading the task shows which. A task that still works has to be polled.
         self.can_subscribe = false;
         if error.kind() == ErrorKind::TaskNotFound {
             self.patience = self.patience.min(self.config.retry.unwatchable_polls);
@@ -66,7 +66,7 @@ impl TaskClient {
 
     pub(super) fn handle_refused_cancel(&mut self, error: &WireError) {
         match error.kind() {
-            // It has come to rest in the meantime.
+            // The task has ended in the meantime.
             ErrorKind::TaskNotCancelable => self.look(Duration::ZERO),
             ErrorKind::TaskNotFound => self.decode(Decoder::cancelled),
             _ if is_passing(error) && self.cancel_attempts < self.config.retry.attempts => {
@@ -74,18 +74,18 @@ impl TaskClient {
                 self.cancel = Cancel::Asked;
                 self.plan_cancel();
             }
-            // Nobody will listen any more; that the agent goes on is not to be helped.
+            // No watcher remains, and the agent cannot be stopped.
             _ => self.decode(Decoder::cancelled),
         }
     }
 
-    /// A task that works on, seen in a response instead of a stream.
+    /// Handles a task that still works, reported by a response instead of a stream.
     pub(super) fn handle_active(&mut self, purpose: Purpose) {
         match purpose {
-            // The stream, if there is one, will tell.
+            // The stream, if there is one, reports the end.
             Purpose::Cancel => {}
             Purpose::Get if self.can_subscribe => self.subscribe_again(),
-            // The answer to a blocking call is the end of the turn.
+            // The response to a blocking call is the end of the turn.
             Purpose::Send if self.decoder.asks_again() => self.decode(Decoder::handle_end),
             Purpose::Send | Purpose::Subscribe | Purpose::Get => {
                 self.polls += 1;
@@ -102,7 +102,7 @@ impl TaskClient {
     }
 }
 
-/// True if the same request may fare better later.
+/// Returns `true` if the same request may succeed later.
 pub(super) fn is_passing(error: &WireError) -> bool {
     match error.kind() {
         ErrorKind::Internal

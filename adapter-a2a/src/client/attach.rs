@@ -1,4 +1,4 @@
-//! A task that another client began: what leads back to it, and how it is taken up.
+//! Attaches to a task that another client began, from a small checkpoint.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::call::{SendMessage, TaskRef};
 use crate::config::ClientConfig;
 use crate::decode::TaskMemory;
 
-/// What another client must know to take a task up: small enough to be kept beside the task's events.
+/// What another client needs to attach to a task: small enough to be stored beside the task's events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// The task.
+    /// The id of the task and its context.
     pub task: TaskRef,
-    /// Artifacts that earlier turns of the task left, and the length of their words.
+    /// Artifacts of earlier turns of the task, and the length of their text.
     pub earlier: Vec<(String, usize)>,
 }
 
 impl Attachment {
-    /// As JSON.
+    /// Returns the attachment as JSON.
     pub fn to_value(&self) -> Value {
         let mut value =
             json!({ TaskRef::TASK_ID: self.task.task_id, TaskRef::CONTEXT_ID: self.task.context_id });
@@ -32,7 +32,7 @@ impl Attachment {
         value
     }
 
-    /// From JSON; none if it names no task.
+    /// Parses an attachment. Returns `None` if the value names no task.
     pub fn from_value(value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         let task_id = text(TaskRef::TASK_ID).filter(|id| !id.is_empty())?.to_owned();
@@ -44,8 +44,8 @@ impl Attachment {
     }
 }
 
-/// True if the decoder made an id of this shape itself, for something that had none or one that was taken: it counts
-/// such things, so another client may count otherwise.
+/// Returns `true` if an id has the form of those that the decoder assigns to items without an id, or with one that is
+/// taken. Such ids are counters, so another client may assign them differently.
 pub fn is_made_id(id: &str) -> bool {
     let counted = id.strip_prefix("status-").or_else(|| id.strip_prefix("answer-"));
     let number = counted.or_else(|| id.rsplit_once('#').map(|(_, number)| number));
@@ -53,20 +53,20 @@ pub fn is_made_id(id: &str) -> bool {
 }
 
 impl TaskClient {
-    /// What another client would need to take the task up, once there is one.
+    /// Returns what another client needs to attach to the task, once the task is known.
     pub fn attachment(&self) -> Option<Attachment> {
         let earlier = self.decoder.memory().left_by_earlier_turns();
         let earlier = earlier.map(|(id, length)| (id.to_string(), length)).collect();
         Some(Attachment { task: self.task_ref()?, earlier })
     }
 
-    /// True once the agent has told anything of the task.
+    /// Returns `true` once the agent has sent anything about the task.
     pub fn has_heard(&self) -> bool {
         self.decoder.has_heard()
     }
 
-    /// A turn that another client began with the message `sent`. Everything the task has shown in this turn is told
-    /// again, from the start; who knows what was told before leaves that out.
+    /// Returns a client for a turn that another client began with the message `sent`. It emits everything that the task
+    /// has shown in this turn again, from the start; the caller suppresses what its log already contains.
     pub fn attaching(mut config: ClientConfig, sent: SendMessage, at: Attachment) -> Self {
         let memory = TaskMemory {
             task_id: at.task.task_id.into(),

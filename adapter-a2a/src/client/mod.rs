@@ -1,8 +1,9 @@
-//! [`TaskClient`]: one task, from the message that starts it to its end, over cuts and reconnects. A pure machine:
-//! it says what to send and after which pause; whoever drives it sends, waits, and tells what came back.
+//! [`TaskClient`]: one task, from the message that starts it to its end, over cuts and reconnects. A state machine
+//! without IO: it returns the requests to send and the pauses before them; the driver sends, waits, and passes
+//! responses in.
 //!
 //! ```text
-//!          poll_request: send          first frame                 settled (state, question, message)
+//!          poll_request: send          first frame                 settled (state, interrupt, message)
 //!   ready ───────────────────► sending ───────────► streaming ───────────────────────────► settled
 //!                                 │                   │   ▲                                   ▲ ▲
 //!                    error, or    │       end, error, │   │ frames                            │ │
@@ -14,21 +15,22 @@
 //!                                 └──── used up ───┴───────────────────────────┴─ used up ─────┘  (failed)
 //! ```
 //!
-//! The rules it keeps (facts of the field; numbers in `docs/a2a.md`):
-//! * the end of a stream means nothing; only a state, a question or a message does;
-//! * a message is sent once: after an answer got lost it is *looked for*, never sent again;
-//! * what a snapshot repeats is not shown again; what it adds is;
-//! * what a stream repeats of the snapshot it began with is not shown again; if anything was left out for that, the task is
-//!   looked at before its end is believed;
+//! The rules (observed in real servers; numbers in `docs/a2a.md`):
+//! * the end of a stream is not the end of the task; only a state, an interrupt or a message is;
+//! * a message is sent once: after a lost response its task is *looked up*, the message is never sent again;
+//! * content that a snapshot repeats is not shown again; content that it adds is;
+//! * content that a stream repeats of the snapshot it began with is not shown again; if anything was suppressed for that reason,
+//!   the task is read before its end is accepted;
 //! * attempts are bounded, and only those count that bring nothing new;
-//! * leaving does not cancel; [`handle_cancel`](TaskClient::handle_cancel) does.
+//! * dropping the client does not cancel the task; [`handle_cancel`](TaskClient::handle_cancel) does.
 //!
-//! A client that [takes up](TaskClient::attaching) a task that another one began starts by getting it. Where the answer to the
-//! message was lost before it named a task, the task is found by the id of the message ([`SentMessage`]).
+//! A client that [attaches](TaskClient::attaching) to a task that another client began starts by reading it. If the
+//! response to the message was lost before it named a task, the task is found by the id of the message
+//! ([`SentMessage`]).
 //!
-//! Poll order: `poll_event` until empty, then `poll_request` until empty, then `poll_timeout`: a driver that never calls
-//! `handle_timeout` shows some notices only with the next event. Once [`is_settled`](TaskClient::is_settled),
-//! streams can be dropped.
+//! Poll order: `poll_event` until empty, then `poll_request` until empty, then `poll_timeout`: a driver that never
+//! calls `handle_timeout` shows some notices only with the next event. Once [`is_settled`](TaskClient::is_settled)
+//! returns `Some`, streams can be dropped.
 
 mod answer;
 mod attach;
@@ -50,20 +52,20 @@ use crate::wire::{Frame, FrameContent, StateClass, StreamItem, WireError};
 pub use attach::{Attachment, is_made_id};
 use overlap::{Overlap, Verdict};
 pub use plan::{Planned, Purpose};
-pub use sent::{SentMessage, SentPage};
+pub use sent::{SentMessage, SentPage, TasksPage};
 
-/// What the machine waits for.
+/// What the client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// For the answer to its message, or for the task's stream.
+    /// The response to its message, or the task's stream.
     Streaming,
-    /// For the stream to be taken up again.
+    /// A new subscription to the task.
     Subscribing,
-    /// For a look at the task.
+    /// The response to a read of the task.
     Getting,
 }
 
-/// How far a wish to stop has come.
+/// The progress of a cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cancel {
     NotAsked,
@@ -71,7 +73,7 @@ enum Cancel {
     Sent,
 }
 
-/// One task.
+/// The client of one task.
 #[derive(Debug)]
 pub struct TaskClient {
     config: ClientConfig,
@@ -80,23 +82,23 @@ pub struct TaskClient {
     state: State,
     cancel: Cancel,
     can_subscribe: bool,
-    /// What the stream may repeat.
+    /// The end of the snapshot, which the stream may repeat.
     overlap: Overlap,
-    /// True if something was left out that may have been new.
+    /// Set if content was suppressed that may have been new.
     is_unsure: bool,
-    /// Attempts in a row that brought nothing new.
+    /// Consecutive attempts without new content.
     attempts: u32,
-    /// Streams that were taken up again.
+    /// Subscriptions of this turn.
     streams: u32,
     polls: u32,
-    /// How many looks in a row may bring nothing new.
+    /// The limit of consecutive reads without new content.
     patience: u32,
     cancel_attempts: u32,
-    /// The version that is spoken, if not the endpoint's.
+    /// The version in use, if it is not that of the endpoint.
     version: Option<Version>,
-    /// True once the other version was tried.
+    /// Set once the other version was tried.
     tried_other: bool,
-    /// The error that the trouble began with; what follows from it does not hide it.
+    /// The first error of a series; errors that follow from it do not replace it.
     first_error: Option<WireError>,
     planned: VecDeque<Planned>,
     events: VecDeque<SourceEvent>,
@@ -104,12 +106,12 @@ pub struct TaskClient {
 }
 
 impl TaskClient {
-    /// A turn that this message starts.
+    /// Returns a client for the turn that this message starts.
     pub fn new(config: ClientConfig, message: SendMessage) -> Self {
         Self::resuming(config, message, TaskMemory::default())
     }
 
-    /// A further turn of a task whose earlier turns were read here.
+    /// Returns a client for a further turn of a task whose earlier turns left `memory`.
     pub fn resuming(mut config: ClientConfig, message: SendMessage, mut memory: TaskMemory) -> Self {
         memory.expect_task(&message.message);
         config.decode.follow_up = !message.message.task_id.is_empty();
@@ -119,7 +121,7 @@ impl TaskClient {
         client
     }
 
-    /// A client that has planned nothing yet.
+    /// Returns a client without a planned request.
     fn waiting(mut config: ClientConfig, message: SendMessage, memory: TaskMemory) -> Self {
         config.decode.sent_message_id = message.message.message_id.set().map(str::to_owned);
         let decoder = Decoder::resuming(config.decode.clone(), memory);
@@ -146,45 +148,45 @@ impl TaskClient {
         }
     }
 
-    /// The next event of the task.
+    /// Returns the next event of the task.
     pub fn poll_event(&mut self) -> Option<SourceEvent> {
         self.events.pop_front()
     }
 
-    /// The next request to send. A new stream takes the place of the old one, which is to be dropped before
-    /// [`Purpose::Subscribe`] is sent: what it still told, its end too, would be taken for what the new one tells.
+    /// Returns the next request to send. A new stream replaces the old one, which must be dropped before
+    /// [`Purpose::Subscribe`] is sent: its remaining frames and its end would be attributed to the new one.
     pub fn poll_request(&mut self) -> Option<Planned> {
         self.planned.pop_front()
     }
 
-    /// How long to wait for more before [`handle_timeout`](Self::handle_timeout); `None` if nothing waits. Anything that
-    /// arrives first starts the wait again.
+    /// Returns how long to wait for input before [`handle_timeout`](Self::handle_timeout), or `None` if nothing is
+    /// held. Any input restarts the wait.
     pub fn poll_timeout(&self) -> Option<Duration> {
         (self.is_settled().is_none() && self.decoder.holds_text()).then_some(self.config.hold)
     }
 
-    /// Nothing arrived for as long as [`poll_timeout`](Self::poll_timeout) says: a status text that may have been the
-    /// answer is shown as a notice.
+    /// Handles the expiry of [`poll_timeout`](Self::poll_timeout): a held status text that might have been the answer
+    /// is shown as a notice.
     pub fn handle_timeout(&mut self) {
         self.decode(Decoder::release_held);
     }
 
-    /// How the task came to rest, if it has.
+    /// Returns how the task ended or was interrupted, or `None` while it works.
     pub fn is_settled(&self) -> Option<Settled> {
         self.decoder.settled()
     }
 
-    /// The task, once it is known.
+    /// Returns the task, once it is known.
     pub fn task_ref(&self) -> Option<TaskRef> {
         self.decoder.task_ref()
     }
 
-    /// What the next turn of the same task needs to know.
+    /// Returns the state that the next turn of the same task needs.
     pub fn into_memory(self) -> TaskMemory {
         self.decoder.into_memory()
     }
 
-    /// One event of the stream.
+    /// Handles one event of the stream.
     pub fn handle_frame(&mut self, frame: Frame<'_>) {
         if self.is_settled().is_some() {
             return;
@@ -193,7 +195,8 @@ impl TaskClient {
         if self.overlap.is_empty() && self.decode(|decoder, out| decoder.handle_chunk(frame, out)) {
             return self.handle_progress(before);
         }
-        // What cannot be read is counted by the decoder; if it was cut in the middle, the end follows.
+        // The decoder counts frames that cannot be decoded; if the stream was cut in the middle of one, its end
+        // follows.
         match self.decoder.parse(frame) {
             Some(FrameContent::Item(item)) => self.handle_streamed(item, frame.data),
             Some(content) => self.handle_content(content, frame.data),
@@ -201,7 +204,7 @@ impl TaskClient {
         }
     }
 
-    /// One event of the stream that is read already: gRPC sends no text.
+    /// Handles one decoded item of the stream: gRPC sends no text.
     pub fn handle_item(&mut self, item: StreamItem<'_>) {
         if self.is_settled().is_none() {
             self.handle_streamed(item, &ByteString::new());
@@ -240,7 +243,7 @@ impl TaskClient {
         self.handle_content(FrameContent::Item(item), frame);
     }
 
-    /// Of a repeated chunk only counts that it was the last.
+    /// Handles a chunk that repeats content: only its mark as the last chunk has an effect.
     fn handle_repeated(&mut self, item: StreamItem<'_>) {
         if let StreamItem::Artifact(mut update) = item
             && update.last_chunk
@@ -250,16 +253,16 @@ impl TaskClient {
         }
     }
 
-    /// An error that ended the stream, where the binding tells it apart from the stream: a gRPC status.
+    /// Handles an error that ended the stream, for bindings that report it beside the stream: a gRPC status.
     pub fn handle_stream_error(&mut self, error: WireError) {
         if self.is_settled().is_none() {
             self.handle_error_frame(error);
         }
     }
 
-    /// The stream ended or broke off; which of the two is not worth knowing.
+    /// Handles the end of the stream. A clean end and a cut are treated alike.
     pub fn handle_stream_end(&mut self) {
-        // The end of a stream whose place another request is about to take says nothing new.
+        // The end of a stream that another request is about to replace has no effect.
         let replaced =
             self.planned.iter().any(|planned| matches!(planned.purpose, Purpose::Subscribe | Purpose::Get));
         if self.is_settled().is_some() || replaced || self.state == State::Getting {
@@ -271,7 +274,7 @@ impl TaskClient {
         self.recover();
     }
 
-    /// A response that is no stream: the answer to a blocking call, a look at the task, or an error.
+    /// Handles a response that is not a stream: to a blocking call, to a read of the task, or an error.
     pub fn handle_response(&mut self, purpose: Purpose, status: u16, body: &ByteString) {
         if self.is_settled().is_some() {
             return;
@@ -285,7 +288,7 @@ impl TaskClient {
         }
     }
 
-    /// The same for an answer that is read already; nothing if it held neither a task nor a message.
+    /// Handles a decoded response; `None` if it contained neither a task nor a message.
     pub fn handle_answer(&mut self, purpose: Purpose, item: Option<StreamItem<'_>>) {
         if self.is_settled().is_some() {
             return;
@@ -308,7 +311,7 @@ impl TaskClient {
         self.handle_response_error(purpose, error);
     }
 
-    /// A request was answered with an error, or not at all ([`WireError::transport`]).
+    /// Handles an error response, or a missing response ([`WireError::transport`]).
     pub fn handle_response_error(&mut self, purpose: Purpose, error: WireError) {
         if self.is_settled().is_some() {
             return;
@@ -321,7 +324,7 @@ impl TaskClient {
         }
     }
 
-    /// Somebody wants the task stopped.
+    /// Requests that the task be cancelled.
     pub fn handle_cancel(&mut self) {
         if self.is_settled().is_some() || self.cancel != Cancel::NotAsked {
             return;
@@ -349,7 +352,7 @@ impl TaskClient {
         }
     }
 
-    /// An item was read; if it told anything new, what was lost is found again.
+    /// Handles progress after an item: new content means that the lost stream is recovered.
     fn handle_progress(&mut self, before: usize) {
         if self.events.len() > before {
             self.first_error = None;
@@ -378,7 +381,7 @@ impl TaskClient {
         }
     }
 
-    /// There is never more than one request of a purpose under way that nobody has sent yet.
+    /// Plans a request. It replaces a planned request of the same purpose that was not polled yet.
     fn plan(&mut self, purpose: Purpose, call: Call, after: Duration) {
         self.planned.retain(|planned| planned.purpose != purpose);
         self.planned.push_back(Planned { purpose, call, after, version: self.version });

@@ -1,48 +1,48 @@
-//! Chunks that a snapshot holds already. Some servers listen to a task before they look at it (the Python SDK at 1.3.0):
-//! what the task says in between comes twice, in the snapshot that begins the stream and after it.
+//! Detects chunks that the snapshot at the start of a stream already contains. Some servers subscribe to a task before
+//! they read it (the Python SDK at 1.3.0): content emitted in between arrives twice, in the snapshot and after it.
 //!
 //! ```text
 //!   snapshot "… a b c" ── chunk "b": may be the end of it ── chunk "c": it was ──────────► both are repetitions
-//!                                 └ held                  └ another chunk: it was not ──► what was held is said
+//!                                 └ held                  └ another chunk: it was not ──► the held chunks are emitted
 //! ```
 //!
-//! A repetition and an agent that says a thing twice look alike. So whoever leaves a chunk out looks at the task before
-//! its end is believed.
+//! A repetition cannot be distinguished from an agent that emits the same text twice. So a client that suppresses a
+//! chunk reads the task before it accepts the end.
 
 use std::collections::HashMap;
 
 use crate::mark::Mark;
 use crate::wire::{Artifact, ArtifactUpdate, Part, Task, Text};
 
-/// How much of an artifact's end is compared: what a task can say while a server looks.
+/// The length of an artifact's end that is compared: more than a task emits while a server reads it.
 const TAIL: usize = 4096;
 
-/// What the snapshot at the beginning of a stream ends with, by artifact, until its first new chunk came.
+/// The end of the snapshot at the start of a stream, by artifact, until the first new chunk.
 #[derive(Debug, Default)]
 pub(super) struct Overlap(HashMap<String, Tail>);
 
 #[derive(Debug)]
 struct Tail {
     text: String,
-    /// True if that is all of the artifact.
+    /// Set if the text is the complete artifact.
     is_whole: bool,
-    /// Where in the text the chunks that came may stand.
+    /// Offsets in the text at which the chunks so far may begin.
     starts: Vec<usize>,
     held: String,
-    /// True if what is held began the artifact anew.
+    /// Set if the held chunks restarted the artifact.
     begins: bool,
 }
 
-/// What a chunk is.
+/// The classification of a chunk.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// New.
+    /// The chunk is new.
     New,
-    /// Perhaps a repetition: it is kept here.
+    /// The chunk may be a repetition, and is held.
     Held,
-    /// A repetition, with all that was kept.
+    /// The chunk and all held chunks are repetitions.
     Repeated,
-    /// No words: the decoder knows such a piece again by itself.
+    /// The chunk has no text: the decoder deduplicates such parts itself.
     Other,
 }
 
@@ -51,7 +51,7 @@ fn text_of(artifact: &Artifact<'_>) -> String {
 }
 
 fn tail_of(artifact: &Artifact<'_>) -> Option<(String, Tail)> {
-    // Aqueduct's own server looks and listens at once, and its artifacts are read by their length.
+    // Aqueduct's own server reads and subscribes atomically, and its artifacts are compared by length.
     let is_marked = Mark::read(artifact.metadata.as_ref()).is_some();
     let id = artifact.artifact_id.set().filter(|_| !is_marked)?.to_owned();
     let mut text = text_of(artifact);
@@ -69,12 +69,12 @@ impl Overlap {
         self.0.is_empty()
     }
 
-    /// True if chunks are kept of which nobody knows whether they were repetitions.
+    /// Returns `true` if chunks are held that may be repetitions.
     pub(super) fn holds_any(&self) -> bool {
         self.0.values().any(|tail| !tail.held.is_empty())
     }
 
-    /// Judges a chunk.
+    /// Classifies a chunk.
     pub(super) fn judge(&mut self, update: &ArtifactUpdate<'_>) -> Verdict {
         let words = text_of(&update.artifact);
         let is_plain = update.artifact.parts.iter().all(|part| part.as_text().is_some());
@@ -85,7 +85,7 @@ impl Overlap {
         let Some(tail) = known else { return Verdict::New };
         let Tail { text, starts, held, begins, is_whole } = tail;
         if !update.append {
-            // The artifact from its beginning, if nothing else was heard of it.
+            // The chunk restarts the artifact, if no other chunk of it has arrived.
             *begins = *is_whole && held.is_empty() && text.starts_with(&words);
             *starts = if *begins { vec![0] } else { Vec::new() };
         } else if held.is_empty() {
@@ -108,7 +108,7 @@ impl Overlap {
         Verdict::Held
     }
 
-    /// What was kept of the same artifact and is new after all, as a chunk. Nothing more of it is a repetition.
+    /// Returns the held chunks of the same artifact, which are new after all, as one chunk. Later chunks of it are new.
     pub(super) fn release(&mut self, like: &ArtifactUpdate<'_>) -> Option<ArtifactUpdate<'static>> {
         let (id, tail) = self.0.remove_entry(like.artifact.artifact_id.as_str())?;
         (!tail.held.is_empty()).then(|| ArtifactUpdate {

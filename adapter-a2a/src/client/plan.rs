@@ -1,32 +1,32 @@
-//! What the machine wants sent.
+//! The requests that the client plans.
 
 use std::time::Duration;
 
 use crate::call::Call;
 use crate::version::Version;
 
-/// What a request is for; its answer is told with it.
+/// The purpose of a request, which is passed in again with the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// The message that starts the turn.
+    /// Sends the message that starts the turn.
     Send,
-    /// The stream of a task that was lost.
+    /// Subscribes to a task whose stream was lost.
     Subscribe,
-    /// A look at the task.
+    /// Reads the task.
     Get,
-    /// The end of the task.
+    /// Cancels the task.
     Cancel,
 }
 
 /// A request to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
-    /// What it is for.
+    /// The purpose of the request.
     pub purpose: Purpose,
-    /// What to send.
+    /// The request.
     pub call: Call,
-    /// How long to wait before.
+    /// The pause before the request is sent.
     pub after: Duration,
-    /// The version to send it in, if not the endpoint's.
+    /// The version of the request, if it is not that of the endpoint.
     pub version: Option<Version>,
 }

@@ -1,5 +1,5 @@
-//! What is done when a stream is lost: it is taken up again, then the task is looked at, then it is given up. Each step is
-//! bounded by [`Retry`](crate::config::Retry).
+//! Recovery of a lost stream: the client subscribes again, then reads the task, then gives up. Each step is bounded by
+//! [`Retry`](crate::config::Retry).
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::decode::failure_of;
 use crate::wire::WireError;
 
 impl TaskClient {
-    /// An error on the stream. The task may have failed, or go on without this watcher (one that was too slow, for
-    /// instance): only the task itself can tell.
+    /// Handles an error on the stream. The task may have failed, or continue without this watcher (one that was too
+    /// slow, for instance): only reading the task shows which.
     pub(super) fn handle_error_frame(&mut self, error: WireError) {
         if self.task_ref().is_none() && !self.decoder.has_heard() {
-            // The answer to the message, told as an event.
+            // The error is the response to the message, sent as an event.
             return self.handle_refused_message(&error);
         }
         if self.task_ref().is_none() || !is_passing(&error) {
@@ -30,12 +30,12 @@ impl TaskClient {
         self.recover();
     }
 
-    /// The stream is lost.
+    /// Handles the loss of the stream.
     pub(super) fn recover(&mut self) {
         if self.task_ref().is_none() {
             return self.fail(self.decoder.cut());
         }
-        // Half an event at the cut; the snapshot has the whole of it.
+        // The last frame was cut; the snapshot contains the complete item.
         self.decoder.forget_unread();
         if self.can_subscribe { self.subscribe_again() } else { self.look(Duration::ZERO) }
     }
@@ -43,7 +43,7 @@ impl TaskClient {
     pub(super) fn subscribe_again(&mut self) {
         let retry = &self.config.retry;
         if self.attempts >= retry.attempts || self.streams >= retry.streams {
-            // Streams do not get through; a last look tells whether the task is to be had at all.
+            // Subscriptions fail; a last read shows whether the task is available at all.
             self.can_subscribe = false;
             return self.look(Duration::ZERO);
         }
@@ -71,7 +71,7 @@ impl TaskClient {
         self.fail(failure);
     }
 
-    /// An error that nothing can be done about. The one that led to it is the cause.
+    /// Fails the task after an error without recovery. The first error of the series is the cause.
     pub(super) fn fail_after(&mut self, error: &WireError) {
         let Some(first) = self.first_error.take() else { return self.fail(failure_of(error)) };
         let mut failure = failure_of(&first);

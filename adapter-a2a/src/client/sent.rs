@@ -1,5 +1,5 @@
-//! A message whose answer was lost before it named a task: what is kept of it before it is sent, and how its task is found
-//! among those of the agent. The message is never sent again.
+//! A message whose response was lost before it named a task: the record that is stored before the message is sent, and
+//! the search for its task in the agent's list. The message is never sent again.
 
 use serde_json::{Value, json};
 
@@ -8,43 +8,43 @@ use crate::call::{Call, ListTasks, TaskRef};
 /// The member of a checkpoint that names the message.
 const SENT: &str = "sent";
 
-/// Tasks of one page: the most that an agent has to give.
+/// Tasks per page: the largest page that an agent has to support.
 const PAGE_SIZE: u32 = 100;
 
-/// A message that is about to be sent, small enough to be kept beside the run's events.
+/// A message that is about to be sent: small enough to be stored beside the run's events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentMessage {
-    /// The id of the message, which no other message has.
+    /// The id of the message, which is unique.
     pub message_id: String,
-    /// The conversation; empty if the agent is to begin one.
+    /// The context; empty if the agent starts one.
     pub context_id: String,
 }
 
-/// What one page of the agent's tasks tells about a message.
+/// The result of searching one page of tasks for a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SentPage {
     /// The task that the message began or continued.
     Found(TaskRef),
-    /// The message is on no page so far; the token leads to the next one.
+    /// The message is not on this page; the token selects the next one.
     Next(String),
-    /// The agent has no task with the message.
+    /// No task of the agent contains the message.
     Unknown,
 }
 
 impl SentMessage {
-    /// As JSON.
+    /// Returns the message as JSON.
     pub fn to_value(&self) -> Value {
         json!({ SENT: self.message_id, TaskRef::CONTEXT_ID: self.context_id })
     }
 
-    /// From JSON; none if it names no message.
+    /// Parses the message. Returns `None` if the value names no message.
     pub fn from_value(value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let message_id = text(SENT).filter(|id| !id.is_empty())?;
         Some(Self { message_id, context_id: text(TaskRef::CONTEXT_ID).unwrap_or_default() })
     }
 
-    /// The request for a page of tasks, newest first. The first page has no token.
+    /// Returns the request for a page of tasks, newest first. The first page has no token.
     pub fn list_call(&self, page_token: Option<String>) -> Call {
         Call::ListTasks(Box::new(ListTasks {
             context_id: Some(self.context_id.clone()).filter(|id| !id.is_empty()),
@@ -54,27 +54,42 @@ impl SentMessage {
         }))
     }
 
-    /// Looks for the message in a page, with or without its JSON-RPC envelope. Returns `None` if it is no page of tasks.
+    /// Searches a page for the message, with or without its JSON-RPC envelope. Returns `None` if `body` is not a page
+    /// of tasks.
     pub fn read_page(&self, body: &Value) -> Option<SentPage> {
+        let TasksPage { messages, next } = TasksPage::read(body)?;
+        let found = messages.into_iter().find(|(id, _)| *id == self.message_id);
+        Some(match (found, next) {
+            (Some((_, task)), _) => SentPage::Found(task),
+            (None, Some(next)) => SentPage::Next(next),
+            (None, None) => SentPage::Unknown,
+        })
+    }
+}
+
+/// One page of the agent's tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TasksPage {
+    /// The ids of the messages in the histories of the tasks, each with its task.
+    pub messages: Vec<(String, TaskRef)>,
+    /// The token of the next page.
+    pub next: Option<String>,
+}
+
+impl TasksPage {
+    /// Reads a page, with or without its JSON-RPC envelope. Returns `None` if it is no page of tasks.
+    pub fn read(body: &Value) -> Option<Self> {
         let page = body.get("result").unwrap_or(body);
-        let tasks = page.get("tasks")?.as_array()?;
-        let is_mine =
-            |message: &Value| message.get("messageId").and_then(Value::as_str) == Some(&self.message_id);
-        let holds = |task: &&Value| {
-            let history = task.get("history").and_then(Value::as_array);
-            history.is_some_and(|history| history.iter().any(is_mine))
-        };
         let text =
             |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let found = tasks
-            .iter()
-            .find(holds)
-            .map(|task| TaskRef { task_id: text(task, "id"), context_id: text(task, TaskRef::CONTEXT_ID) });
-        if let Some(task) = found.filter(|task| !task.task_id.is_empty()) {
-            return Some(SentPage::Found(task));
+        let mut messages = Vec::new();
+        for task in page.get("tasks")?.as_array()? {
+            let of = TaskRef { task_id: text(task, "id"), context_id: text(task, TaskRef::CONTEXT_ID) };
+            let history = task.get("history").and_then(Value::as_array).into_iter().flatten();
+            let ids = history.map(|message| text(message, "messageId")).filter(|id| !id.is_empty());
+            messages.extend(ids.filter(|_| !of.task_id.is_empty()).map(|id| (id, of.clone())));
         }
-        let next = text(page, "nextPageToken");
-        Some(if next.is_empty() { SentPage::Unknown } else { SentPage::Next(next) })
+        Some(Self { messages, next: Some(text(page, "nextPageToken")).filter(|next| !next.is_empty()) })
     }
 }
 

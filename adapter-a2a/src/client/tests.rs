@@ -1,4 +1,4 @@
-//! The machine against a model of a server, cut and refused wherever that can happen.
+//! The client against a model of a server, with cuts and refusals at every step.
 
 use aqueduct_core::testing::{InvariantChecker, run_to_end, trace};
 use aqueduct_core::{BlockEvent, RunFailure, SpanKind};
@@ -38,7 +38,7 @@ fn task(state: &str) -> Value {
     json!({"task": {"id": "t", "contextId": "c", "status": {"state": state}}})
 }
 
-/// A turn with everything in it that a snapshot can repeat.
+/// Returns a turn with every kind of content that a snapshot can repeat.
 fn script() -> Vec<Value> {
     vec![
         task("TASK_STATE_SUBMITTED"),
@@ -58,7 +58,7 @@ fn script() -> Vec<Value> {
     ]
 }
 
-/// The server's side of a task: what it has after some events, as a snapshot.
+/// Returns the task that the server stores after some events, as a snapshot.
 fn snapshot(events: &[Value]) -> Value {
     let mut task = Task::default();
     let texts: Vec<String> = events.iter().map(Value::to_string).collect();
@@ -104,7 +104,7 @@ fn next(client: &mut TaskClient) -> (Purpose, Duration) {
     (planned.purpose, planned.after)
 }
 
-/// What a reader ends up with: the text of each block by source message, tool calls and results, other content.
+/// Returns the final content: the text of each block by source message, tool calls and results, other content.
 fn content(events: Vec<SourceEvent>) -> Vec<String> {
     let events = run_to_end(events);
     InvariantChecker::check_all(&events).unwrap();
@@ -114,7 +114,7 @@ fn content(events: Vec<SourceEvent>) -> Vec<String> {
         match event {
             BlockEvent::BlockDelta { block, delta } if block.kind == SpanKind::Text => {
                 let key = format!("{:?} {:?}", block.channel, block.origin.message_id);
-                // A replaced text does not count any more.
+                // A replaced text no longer counts.
                 match lines.iter_mut().find(|(known, _)| *known == key) {
                     Some((_, text)) if block.replaces.is_some() && !text.ends_with('\u{1}') => {
                         *text = format!("{delta}\u{1}");
@@ -176,7 +176,7 @@ fn an_uncut_stream_needs_nothing_more() {
     assert!(expected.iter().any(|line| line.ends_with(" log 3\n")), "{expected:#?}");
 }
 
-/// Cut after any event, while the server went on for any number of events: nothing is lost, nothing doubled.
+/// The stream is cut after any event, while the server continues for any number of events: nothing is lost or repeated.
 #[test]
 fn a_cut_anywhere_loses_and_doubles_nothing() {
     let (script, expected) = (script(), uncut());
@@ -196,12 +196,12 @@ fn a_cut_anywhere_loses_and_doubles_nothing() {
     }
 }
 
-/// A server that listens before it looks sends some events twice: in the snapshot, and after it.
+/// A server that subscribes before it reads sends some events twice: in the snapshot, and after it.
 #[test]
 fn what_a_stream_repeats_of_its_snapshot_is_shown_once() {
     let (script, expected) = (script(), uncut());
     for heard in 1..script.len() {
-        // The last chunk replaces its artifact; which of several replacements is shown last is not followed here.
+        // The last chunk replaces its artifact; the order of several replacements is not modelled here.
         for missed in heard..script.len() - 1 {
             for repeated in 1..=(missed - heard).min(4) {
                 let mut client = client();
@@ -230,7 +230,7 @@ fn counting(chunks: &[&str]) -> Vec<Value> {
     chunks.iter().enumerate().map(chunk).collect()
 }
 
-/// Chunks that are alike: which of them came twice cannot be told before the end, where it is put right.
+/// With equal chunks, only the end shows which of them was repeated; the content is corrected there.
 #[test]
 fn an_agent_that_says_a_thing_twice_is_believed_in_the_end() {
     let mut script = vec![status("TASK_STATE_WORKING", "", "")];
@@ -253,7 +253,7 @@ fn an_agent_that_says_a_thing_twice_is_believed_in_the_end() {
     }
 }
 
-/// Another client takes the task up wherever the first one stopped: it tells all of it, and nothing of it twice.
+/// Another client attaches wherever the first one stopped: it emits the complete turn, each item once.
 #[test]
 fn a_task_that_another_client_began_is_told_from_its_start() {
     let (script, expected) = (script(), uncut());
@@ -274,7 +274,7 @@ fn a_task_that_another_client_began_is_told_from_its_start() {
     }
 }
 
-/// The same with every recorded stream of a task.
+/// As above, with every recorded stream of a task.
 #[test]
 fn a_cut_of_a_recorded_stream_loses_and_doubles_nothing() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/a2a");
@@ -283,7 +283,7 @@ fn a_cut_of_a_recorded_stream_loses_and_doubles_nothing() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let is_stream = path.extension().is_some_and(|extension| extension == "sse");
-        // Fifty chunks cut at each of them show no more than eight do.
+        // Cuts in fifty chunks show no more than cuts in eight.
         if !is_stream || ["bare", "many", "raise"].iter().any(|mode| name.contains(mode)) {
             continue;
         }
@@ -305,7 +305,7 @@ fn a_cut_of_a_recorded_stream_loses_and_doubles_nothing() {
                 assert_eq!(next(&mut client).0, Purpose::Subscribe);
                 feed(&mut client, &snapshot(&script[..missed]));
                 script[missed..].iter().for_each(|event| feed(&mut client, event));
-                // One that restates its message in a last chunk is looked at.
+                // A client that sees its message repeated in a last chunk reads the task.
                 while client.is_settled().is_none() {
                     assert_eq!(next(&mut client).0, Purpose::Get);
                     client.handle_response(Purpose::Get, 200, &rpc(&snapshot(&script)["task"]));
@@ -387,7 +387,7 @@ fn a_server_that_closes_after_each_snapshot_is_not_asked_for_ever() {
     assert_eq!(purposes.iter().filter(|purpose| **purpose == Purpose::Get).count(), polls + 1);
 }
 
-/// What such a stream replaces looks like news each time.
+/// The replacements of such a stream look like new content each time.
 #[test]
 fn a_server_that_tells_all_anew_and_closes_is_not_asked_for_ever() {
     let mut client = client();
@@ -418,7 +418,7 @@ fn a_server_that_tells_all_anew_and_closes_is_not_asked_for_ever() {
 
 #[test]
 fn an_executor_that_throws_is_told_with_its_words() {
-    // The stream ends with an error, the task has failed in the store without saying why.
+    // The stream ends with an error; the stored task has failed without a reason.
     let mut client = client();
     next(&mut client);
     feed(&mut client, &task("TASK_STATE_WORKING"));
@@ -435,7 +435,7 @@ fn an_executor_that_throws_is_told_with_its_words() {
     assert_eq!((&*failure.code, &*failure.message), ("agent_failed", "boom"));
 }
 
-/// Looks at a task that never changes, until the client gives up: how many it took, and what it told.
+/// Reads a task that never changes until the client gives up. Returns the number of reads, and the failure.
 fn looks_until_given_up(client: &mut TaskClient) -> (u32, RunFailure) {
     let mut looks = 0;
     while client.is_settled().is_none() {
@@ -451,7 +451,7 @@ fn looks_until_given_up(client: &mut TaskClient) -> (u32, RunFailure) {
 
 #[test]
 fn an_error_that_the_task_never_shows_is_told_soon() {
-    // The official Rust server: an error on the stream, nobody runs the task any more, and it stays `working`.
+    // The official Rust server: an error on the stream, the task is no longer executed, and it stays `working`.
     let mut client = client();
     next(&mut client);
     feed(&mut client, &task("TASK_STATE_WORKING"));
@@ -480,10 +480,10 @@ fn a_task_that_nobody_runs_is_given_up_before_one_that_is_only_silent() {
         looks_until_given_up(&mut client)
     };
     let retry = Retry::default();
-    // There is such a task, and the agent says that there is none to watch.
+    // The task exists, and the agent reports that it cannot be subscribed to.
     let (looks, failure) = lost(-32001);
     assert_eq!((looks, &*failure.code), (retry.unwatchable_polls + 1, "upstream_ended"));
-    // There is no such method: that says nothing of the task.
+    // The method does not exist, which shows nothing about the task.
     let (looks, failure) = lost(-32601);
     assert_eq!((looks, &*failure.code), (retry.polls + 1, "upstream_ended"));
 }
@@ -514,7 +514,7 @@ fn a_task_that_moves_again_is_not_given_up() {
 
 #[test]
 fn a_slow_watcher_that_was_thrown_out_goes_on() {
-    // An error frame, but the task works on.
+    // An error frame, while the task still works.
     let mut client = client();
     next(&mut client);
     feed(&mut client, &task("TASK_STATE_WORKING"));
@@ -533,7 +533,7 @@ fn a_slow_watcher_that_was_thrown_out_goes_on() {
 
 #[test]
 fn a_message_is_never_sent_twice() {
-    // No task is known: whether the message arrived cannot be found out.
+    // No task is known: whether the message arrived cannot be determined.
     let mut client = client();
     next(&mut client);
     client.handle_stream_end();
@@ -542,7 +542,7 @@ fn a_message_is_never_sent_twice() {
     assert!(
         matches!(events.last(), Some(SourceEvent::Failed(failure)) if *failure.code == *"upstream_ended")
     );
-    // A follow-up names its task: the answer is looked for there.
+    // A follow-up names its task, so the task is read.
     let to = TaskRef { task_id: "t".into(), context_id: "c".into() };
     let send = SendMessage::new(follow_up("m-2", &to, vec![Part::text("prod")]));
     let mut client = TaskClient::new(ClientConfig::default(), send);
@@ -596,18 +596,18 @@ fn an_agent_that_cannot_stream_is_asked_without() {
 
 #[test]
 fn cancel_reaches_the_agent() {
-    // Before anything was sent: nothing is sent.
+    // A cancel before the message is sent: nothing is sent.
     let mut early = client();
     early.handle_cancel();
     assert_eq!((early.poll_request(), early.is_settled()), (None, Some(Settled::Cancelled)));
-    // Before the task is known: as soon as it is.
+    // A cancel before the task is known: sent as soon as it is.
     let mut client = client();
     next(&mut client);
     client.handle_cancel();
     assert_eq!(client.poll_request(), None);
     feed(&mut client, &task("TASK_STATE_WORKING"));
     assert_eq!(next(&mut client).0, Purpose::Cancel);
-    // The stream goes on meanwhile; its end is the task's.
+    // The stream continues meanwhile; it ends with the task.
     feed(&mut client, &status("TASK_STATE_WORKING", "s", "tick"));
     feed(&mut client, &status("TASK_STATE_CANCELED", "e", "Cancelled by client."));
     let canceled = json!({"id": "t", "contextId": "c", "status": {"state": "TASK_STATE_CANCELED"}});
@@ -681,7 +681,7 @@ fn a_question_settles_and_its_answer_resumes_the_task() {
     assert!(trace.contains("You said prod."), "{trace}");
 }
 
-/// A turn that ended with a question, and the client of the answer.
+/// Returns the client that replies to a turn that ended with an interrupt.
 fn answering(asked: &Value) -> TaskClient {
     let mut client = client();
     next(&mut client);
@@ -711,7 +711,7 @@ const LATER: &str = "2026-01-01T12:00:01Z";
 fn a_question_that_was_answered_does_not_end_the_turn_again() {
     for id in ["q", ""] {
         let asked = question(id, NOON);
-        // A task told first, as agents do that restate what is stored, or a status of its own.
+        // A repeated task, as from agents that send what is stored, or a status alone.
         for restated in [snapshot(&[task("TASK_STATE_WORKING"), asked.clone()]), asked.clone()] {
             let mut client = answering(&asked);
             feed(&mut client, &restated);
@@ -727,7 +727,7 @@ fn a_question_that_was_answered_does_not_end_the_turn_again() {
 
 #[test]
 fn a_question_asked_anew_ends_the_turn() {
-    // Another message, or another moment, is another question.
+    // Another message, or another time, is another interrupt.
     for (first, second) in [("q", "r"), ("q", "q"), ("", "")] {
         let mut client = answering(&question(first, NOON));
         feed(&mut client, &question(second, LATER));
@@ -739,7 +739,7 @@ fn a_question_asked_anew_ends_the_turn() {
 
 #[test]
 fn a_question_that_is_all_that_comes_is_asked_again() {
-    // The agent did not take the answer: its stream ends where it began.
+    // The agent did not accept the reply: its stream ends where it began.
     let asked = question("q", NOON);
     let mut client = answering(&asked);
     feed(&mut client, &snapshot(&[task("TASK_STATE_WORKING"), asked.clone()]));
@@ -747,7 +747,7 @@ fn a_question_that_is_all_that_comes_is_asked_again() {
     assert_eq!(client.is_settled(), Some(Settled::Interrupted));
     let events = drain(&mut client);
     assert!(events.iter().any(|event| matches!(event, SourceEvent::InterruptRequested { .. })));
-    // The same without a stream: the answer to a blocking call is the end of the turn.
+    // As above without a stream: the response to a blocking call is the end of the turn.
     let mut client = answering(&asked);
     client.handle_response(
         Purpose::Send,
@@ -755,13 +755,14 @@ fn a_question_that_is_all_that_comes_is_asked_again() {
         &rpc(&snapshot(&[task("TASK_STATE_WORKING"), asked.clone()])["task"]),
     );
     assert_eq!(client.is_settled(), Some(Settled::Interrupted));
-    // Words after it were the beginning of more: their end is a cut.
+    // Text after the repeated interrupt was the beginning of more: the end of the stream is a cut.
     let mut client = answering(&asked);
     feed(&mut client, &asked);
     feed(&mut client, &chunk("z", "You said", false));
     client.handle_stream_end();
     assert_eq!((client.is_settled(), next(&mut client).0), (None, Purpose::Subscribe));
-    // Found again where it was, it waits: the agent may not have begun. In the end it is a question.
+    // A read that returns the same interrupt waits: the agent may not have continued yet. In the end it is an
+    // interrupt.
     client
         .handle_response_error(Purpose::Subscribe, WireError { code: Some(-32001), ..WireError::default() });
     let stored = snapshot(&[task("TASK_STATE_WORKING"), chunk("z", "You said", false), asked]);
@@ -825,7 +826,7 @@ fn an_agent_that_knows_no_method_is_asked_once_in_the_other_version() {
     assert!(client.poll_event().is_some());
     client.handle_stream_end();
     assert_eq!(client.poll_request().unwrap().version, Some(Version::V1), "it stays with that version");
-    // An agent that knows no method in either is asked without a stream, in the version of its card.
+    // An agent without the method in either version gets a request without a stream, in the version of its card.
     let config = ClientConfig { version: Some(Version::V1), ..ClientConfig::default() };
     let mut client = TaskClient::new(config, message());
     for expected in [(true, None), (true, Some(Version::V03)), (false, None)] {

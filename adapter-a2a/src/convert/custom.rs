@@ -11,14 +11,14 @@ use crate::mark::{Mark, channel_name, kind};
 use crate::wire::{Content, Part, StreamItem};
 
 converter! {
-    /// One artifact per piece of custom content.
+    /// Converts custom content: one artifact per piece.
     CustomConverter
 }
 
 impl BlockEventConverter<StreamItem<'static>> for CustomConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
         let BlockEvent::Custom(custom) = event else { return };
-        // What was asked is the client's own: it has it.
+        // The client already has what it sent.
         if wellknown::is_internal(&custom.name) || custom.name == wellknown::SEALED {
             return;
         }
@@ -27,7 +27,7 @@ impl BlockEventConverter<StreamItem<'static>> for CustomConverter {
         mark.put_set("channel", channel_name(custom.channel));
         put_origin(&mut mark, &custom.origin);
         let part = file(custom).unwrap_or_else(|| plain(&custom.value, &mut mark));
-        // A card is told under one id again and again, and an artifact must not replace the one before.
+        // A card is emitted repeatedly under one id, and an artifact must not replace the one before.
         let id = match &*custom.name {
             wellknown::ACTIVITY_DELTA => format!("{}/changes", custom.id),
             _ => custom.id.as_str().to_owned(),
@@ -46,7 +46,7 @@ impl BlockEventConverter<StreamItem<'static>> for CustomConverter {
     }
 }
 
-/// Data in all dialects is an object, or wrapped in one.
+/// Returns a data part. In all dialects it is an object, or wrapped in one.
 fn plain(value: &Value, mark: &mut Mark) -> Part<'static> {
     if value.is_object() {
         return Part::data(value);
@@ -55,7 +55,7 @@ fn plain(value: &Value, mark: &mut Mark) -> Part<'static> {
     Part::data(&json!({ "value": value }))
 }
 
-/// A file part, if one can hold all that the value has, as it is.
+/// Returns a file part, if one can represent the value without loss.
 fn file(custom: &CustomEvent) -> Option<Part<'static>> {
     if &*custom.name != wellknown::FILE {
         return None;

@@ -6,17 +6,17 @@
 //! use aqueduct_core::{BlockEvent, EventKind};
 //!
 //! let set = converters(&Settings::new("task-1", "context-1"))
-//!     // A converter of your own, for one kind: usage is not told.
+//!     // A converter of your own for one kind: usage is omitted.
 //!     .with(EventKind::Usage, |_: &BlockEvent, _: &mut Vec<_>| {});
 //! # let _ = set;
 //! ```
 //!
-//! What has a beginning and an end (text, thoughts, tool calls) and what stands for itself (results, custom
-//! content) are artifacts, because only artifacts can be appended to and only they outlive the stream. What
-//! happens beside the content (lanes, steps, state, usage, questions) is a `working` status with a data part. The
+//! Content with a beginning and an end (text, thinking, tool calls) and self-contained content (results, custom
+//! content) are artifacts, because only artifacts can be appended to and only they outlive the stream. Everything
+//! beside the content (lanes, steps, state, usage, interrupts) is a `working` status with a data part. The
 //! [marks](crate::mark) on both let Aqueduct's own client restore the canonical stream; `docs/a2a.md` §7 has the table.
 //!
-//! Converters keep no state: all they need is on the event and in the settings, so a watcher can start anywhere.
+//! Converters keep no state: everything they need is in the event and in the settings, so a watcher can start anywhere.
 
 mod custom;
 mod run;
@@ -41,7 +41,7 @@ pub use words::{PLAIN_STATUS, TextConverter, ThinkingConverter};
 use crate::config::Settings;
 use crate::wire::StreamItem;
 
-/// The converters for these settings. Replace any of them with [`ConverterSet::with`].
+/// Returns the converters for these settings. Replace any of them with [`ConverterSet::with`].
 pub fn converters(settings: &Settings) -> ConverterSet<StreamItem<'static>> {
     let shared = Arc::new(settings.clone());
     let own = || Arc::clone(&shared);

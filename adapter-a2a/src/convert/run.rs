@@ -1,4 +1,4 @@
-//! The life of a run: the task, and the status it ends with.
+//! The lifecycle of a run: the task, and its final status.
 
 use aqueduct_core::event::{PendingInterrupt, RunFailed, RunFinished};
 use aqueduct_core::{BlockEvent, BlockEventConverter, RunId, RunInfo, RunOutcome};
@@ -10,7 +10,8 @@ use crate::mark::{Mark, failure_value, interrupt_value, kind, usage_value};
 use crate::wire::{Part, StreamItem, Task, TaskState, TaskStatus};
 
 converter! {
-    /// The task first; `completed`, `canceled`, `failed`, `rejected`, `input-required` or `auth-required` last.
+    /// Emits the task first, and `completed`, `canceled`, `failed`, `rejected`, `input-required` or `auth-required`
+    /// last.
     RunConverter
 }
 
@@ -57,7 +58,7 @@ impl RunConverter {
         }
         if !finished.interrupts.is_empty() {
             let asked = finished.interrupts.iter().map(|pending| {
-                // The lane is told as every mark tells it, inside the question.
+                // The lane is encoded as in every mark, inside the interrupt.
                 let lane = Mark::new(kind::INTERRUPT).of_lane(&pending.lane);
                 let lane = lane.get("lane").cloned().unwrap_or_else(|| json!([]));
                 json!({"lane": lane, "interrupt": interrupt_value(&pending.interrupt)})
@@ -67,7 +68,7 @@ impl RunConverter {
         if !finished.usage.is_empty() {
             mark.put("usage", finished.usage.iter().map(usage_value).collect::<Vec<_>>());
         }
-        // A task that ends well, or was stopped, needs no words.
+        // A task that succeeds or was cancelled needs no message.
         let says = !parts.is_empty();
         let last = says.then(|| message(settings, format!("{}/end", finished.run.run_id), parts, mark));
         status(settings, state, last)
@@ -81,14 +82,14 @@ impl RunConverter {
         }
         let parts = vec![Part::text(failed.failure.message.to_string())];
         let last = message(&self.settings, format!("{}/end", failed.run.run_id), parts, mark);
-        // The inverse of what the decoder makes of `rejected`.
+        // The inverse of how the decoder maps `rejected`.
         let is_refusal = &*failed.failure.code == error::REJECTED;
         let state = if is_refusal { TaskState::Rejected } else { TaskState::Failed };
         status(&self.settings, state, Some(last))
     }
 }
 
-/// What the user must do: authorise, if nothing else is asked.
+/// Returns `auth-required` if all interrupts ask for authorisation, else `input-required`.
 fn waiting_state(interrupts: &[PendingInterrupt]) -> TaskState<'static> {
     let is_auth = |pending: &PendingInterrupt| &*pending.interrupt.reason == "auth_required";
     if !interrupts.is_empty() && interrupts.iter().all(is_auth) {
@@ -98,7 +99,7 @@ fn waiting_state(interrupts: &[PendingInterrupt]) -> TaskState<'static> {
     }
 }
 
-/// The question in words, for every client.
+/// Returns the interrupt as text, for every client.
 fn question(pending: &PendingInterrupt) -> Part<'static> {
     let interrupt = &pending.interrupt;
     let words = interrupt.message.as_deref().filter(|message| !message.is_empty());
@@ -108,7 +109,7 @@ fn question(pending: &PendingInterrupt) -> Part<'static> {
     ))
 }
 
-/// What the answer must look like, where that is said.
+/// Returns the schema of the reply, if there is one.
 fn schema(pending: &PendingInterrupt) -> Option<Part<'static>> {
     let interrupt = &pending.interrupt;
     let schema = interrupt.response_schema.as_ref()?;

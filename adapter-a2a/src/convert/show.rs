@@ -1,4 +1,4 @@
-//! What the converters have in common: items with the task's ids on them, and the marks of heads and origins.
+//! Helpers that the converters share: items with the ids of the task, and the marks of heads and origins.
 
 use aqueduct_core::event::Origin;
 use aqueduct_core::{BlockHead, BlockId, EventKind, MessageId, ResponseId};
@@ -11,7 +11,7 @@ use crate::wire::{
     Artifact, ArtifactUpdate, Message, Part, Raw, Role, StatusUpdate, StreamItem, TaskState, TaskStatus, Text,
 };
 
-/// Declares a converter that knows the settings.
+/// Declares a converter that holds the settings.
 macro_rules! converter {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -21,7 +21,7 @@ macro_rules! converter {
         }
 
         impl $name {
-            /// A converter for these settings.
+            /// Returns a converter for these settings.
             pub fn new(settings: std::sync::Arc<crate::config::Settings>) -> Self {
                 Self { settings }
             }
@@ -34,12 +34,12 @@ pub(super) fn owned(text: &str) -> Text<'static> {
     Text::from(text.to_owned())
 }
 
-/// What the source called its artifact.
+/// Returns the name of the artifact at its source.
 pub(super) fn artifact_name(origin: &Origin) -> Option<&str> {
     origin.metadata.as_ref()?.get(ARTIFACT_NAME)?.as_str()
 }
 
-/// How a chunk joins its artifact.
+/// How a chunk is joined to its artifact.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunk {
     First,
@@ -51,7 +51,7 @@ pub(super) enum Chunk {
 /// One chunk of an artifact.
 pub(super) struct Piece<'p> {
     pub(super) id: &'p str,
-    /// For people; told with the first chunk.
+    /// The display name, sent with the first chunk.
     pub(super) name: &'p str,
     pub(super) part: Part<'static>,
     pub(super) mark: Option<Mark>,
@@ -75,7 +75,7 @@ pub(super) fn artifact(settings: &Settings, piece: Piece<'_>) -> StreamItem<'sta
     })
 }
 
-/// A status, with or without a message.
+/// Returns a status, with or without a message.
 pub(super) fn status(
     settings: &Settings,
     state: TaskState<'static>,
@@ -91,7 +91,7 @@ pub(super) fn status(
     })
 }
 
-/// A message of the agent about its task.
+/// Returns a message of the agent about its task.
 pub(super) fn message(
     settings: &Settings,
     id: String,
@@ -109,14 +109,14 @@ pub(super) fn message(
     }
 }
 
-/// A data part of our own media type.
+/// Returns a data part of Aqueduct's own media type.
 pub(super) fn data(value: &Value) -> Part<'static> {
     let mut part = Part::data(value);
     part.media_type = Text::new(MEDIA_TYPE);
     part
 }
 
-/// The mark of a block's first chunk.
+/// Returns the mark of a block's first chunk.
 pub(super) fn head_mark(kind: &str, block: &BlockHead) -> Mark {
     let mut mark = Mark::new(kind).of_lane(&block.lane);
     mark.put_set("channel", channel_name(block.channel));
@@ -141,12 +141,12 @@ pub(super) fn put_origin(mark: &mut Mark, origin: &Origin) {
     }
 }
 
-/// The metadata by which other clients know a thought.
+/// Adds the metadata by which other clients recognise thinking.
 pub(super) fn thought(part: Part<'static>) -> Part<'static> {
     Part { metadata: Some(Raw::from_value(&serde_json::json!({"thought": true}))), ..part }
 }
 
-/// True if events of that kind are told.
+/// Returns `true` if events of that kind are sent.
 pub(super) fn tells(settings: &Settings, kind: EventKind) -> bool {
     match kind {
         EventKind::Thinking => settings.thinking,

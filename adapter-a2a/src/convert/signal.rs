@@ -1,6 +1,6 @@
-//! What happens beside the content, as `working` statuses with a data part: lanes, steps, state, usage, questions.
+//! Everything beside the content, as `working` statuses with a data part: lanes, steps, state, usage, interrupts.
 //!
-//! A question becomes `input-required` only when the turn ends, because that state ends the stream.
+//! An interrupt becomes `input-required` only when the turn ends, because that state ends the stream.
 
 use std::sync::Arc;
 
@@ -14,32 +14,32 @@ use crate::mark::{Mark, interrupt_value, kind, outcome_value, usage_value};
 use crate::wire::{StreamItem, TaskState};
 
 converter! {
-    /// The beginning and the end of a sub-agent's work.
+    /// Converts the start and the end of a lane.
     LaneConverter
 }
 
 converter! {
-    /// Named phases of work.
+    /// Converts named steps.
     StepConverter
 }
 
 converter! {
-    /// The shared state and its changes.
+    /// Converts the shared state and its changes.
     StateConverter
 }
 
 converter! {
-    /// Tokens spent.
+    /// Converts token usage.
     UsageConverter
 }
 
 converter! {
-    /// Questions, when they are asked.
+    /// Converts interrupts, when they are requested.
     InterruptConverter
 }
 
-/// A status with one data part. Its id is made of what it says, because a converter cannot count: who reads a
-/// history knows by it what was heard before.
+/// Returns a status with one data part. Its id is derived from its content, because a converter cannot count: readers
+/// of a history deduplicate by it.
 fn signal(
     settings: &Settings,
     mark: Mark,

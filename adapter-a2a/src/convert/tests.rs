@@ -1,4 +1,4 @@
-//! What the items look like on the wire.
+//! The encoded items.
 
 use aqueduct_core::testing::run_to_end;
 use aqueduct_core::{
@@ -79,7 +79,7 @@ fn every_end_has_its_state() {
         let items = items(source, &settings(), Dialect::V03JsonRpc);
         let last = items.last().unwrap();
         assert_eq!(last["status"]["state"], state);
-        // What asks or fails says so in words that every client can show.
+        // Interrupts and failures contain a text that every client can show.
         let says = last["status"]["message"]["parts"][0]["text"].as_str();
         assert_eq!(says.is_some(), !matches!(state, "completed" | "canceled"), "{last}");
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! {"type": "tool-call", "id", "name"}                         first chunk of the call's artifact
-//! {"type": "tool-call-arguments", "id", "delta"}              the arguments, as they come
+//! {"type": "tool-call-arguments", "id", "delta"}              a fragment of the arguments
 //! {"type": "tool-result", "toolCallId", "name", "payload", "isError"?}
 //! ```
 
@@ -16,12 +16,12 @@ use crate::mark::{Mark, kind};
 use crate::wire::StreamItem;
 
 converter! {
-    /// One artifact per tool call.
+    /// Converts tool calls: one artifact each.
     ToolUseConverter
 }
 
 converter! {
-    /// One artifact per tool result.
+    /// Converts tool results: one artifact each.
     ToolResultConverter
 }
 
@@ -57,7 +57,7 @@ impl BlockEventConverter<StreamItem<'static>> for ToolResultConverter {
         put_origin(&mut mark, &result.origin);
         let payload = match &result.output {
             ToolOutput::Json(value) => {
-                // A text that came as JSON reads like a text.
+                // A result that arrived as JSON is also shown as text.
                 mark.put("json", true);
                 value.clone()
             }

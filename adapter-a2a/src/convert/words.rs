@@ -1,8 +1,8 @@
-//! Text and thinking blocks: the answer as artifacts, chunk by chunk; thoughts and words on the way as `working`
-//! statuses, because many clients take every artifact for the answer.
+//! Text and thinking blocks: the answer as artifacts, chunk by chunk; thinking and intermediate text as `working`
+//! statuses, because many clients treat every artifact as the answer.
 //!
-//! A status has no append, so every one of these messages says which block it belongs to, and
-//! [`ItemWriter`](crate::encode::ItemWriter) puts fragments together before they become messages.
+//! A status cannot be appended to, so each of these messages names its block, and
+//! [`ItemWriter`](crate::encode::ItemWriter) joins fragments before they become messages.
 
 use aqueduct_core::event::EndReason;
 use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, Channel, EventKind, SpanKind};
@@ -15,17 +15,17 @@ use crate::config::Settings;
 use crate::mark::{BLOCK, COMPLETE, END, Mark, kind};
 use crate::wire::{Part, StreamItem, TaskState};
 
-/// Metadata key: `true` on a whole intermediate text makes it a status like that of any agent, without a mark. Scripted
-/// agents tell of their tools so.
+/// Metadata key: `true` on a complete intermediate text makes it a status without a mark, like that of any agent.
+/// Scripted agents report their tools this way.
 pub const PLAIN_STATUS: &str = "a2a.plainStatus";
 
 converter! {
-    /// Artifacts of words; words on the way as statuses.
+    /// Converts text: the answer into artifacts, intermediate text into statuses.
     TextConverter
 }
 
 converter! {
-    /// Statuses of thoughts. Text that is shown as thinking stays text for Aqueduct's own client.
+    /// Converts thinking into statuses. Text that is shown as thinking stays text for Aqueduct's own client.
     ThinkingConverter
 }
 
@@ -48,7 +48,7 @@ impl BlockEventConverter<StreamItem<'static>> for ThinkingConverter {
     }
 }
 
-/// A chunk of an artifact.
+/// Returns a chunk of an artifact.
 fn answer(settings: &Settings, event: &BlockEvent) -> Option<StreamItem<'static>> {
     let (block, text, mark, chunk) = match event {
         BlockEvent::BlockStarted(block) => (block, "", Some(head_mark(kind::TEXT, block)), Chunk::First),
@@ -61,7 +61,7 @@ fn answer(settings: &Settings, event: &BlockEvent) -> Option<StreamItem<'static>
     Some(artifact(settings, Piece { id: block.id.as_str(), name, part, mark, chunk }))
 }
 
-/// A status. A block begins with its first words, so its beginning is told with them.
+/// Returns a status. The start of a block is sent together with its first text.
 fn note(settings: &Settings, event: &BlockEvent, as_thought: bool) -> Option<StreamItem<'static>> {
     if event.block().is_some_and(|block| is_plain(block)) {
         return plain_note(settings, event);
@@ -86,7 +86,7 @@ fn note(settings: &Settings, event: &BlockEvent, as_thought: bool) -> Option<Str
     Some(status(settings, TaskState::Working, Some(message)))
 }
 
-/// A status without a mark: its words are all there is to it, for our own client as for any other.
+/// Returns a status without a mark: its text is the whole content, for Aqueduct's own client as for any other.
 fn plain_note(settings: &Settings, event: &BlockEvent) -> Option<StreamItem<'static>> {
     let BlockEvent::BlockDelta { block, delta } = event else { return None };
     let parts = vec![Part::text(delta.to_string())];
@@ -100,20 +100,20 @@ fn is_plain(block: &BlockHead) -> bool {
     own.and_then(|own| own.get(PLAIN_STATUS)).is_some_and(|value| value == true)
 }
 
-/// What people see an artifact called: as its source called it, its agent, or what it is.
+/// Returns the display name of an artifact: its name at the source, its agent, or its kind.
 fn name(block: &BlockHead) -> &str {
     let agent = Some(block.lane.name()).filter(|name| !name.is_empty());
     artifact_name(&block.origin).or(agent).unwrap_or("answer")
 }
 
-/// Why a block ended, unless it is complete.
+/// Returns the mark with the reason why a block ended, unless it is complete.
 pub(super) fn end_mark(reason: EndReason) -> Option<Mark> {
     let mut mark = Mark::default();
     mark.put(END, end_word(reason)?);
     Some(mark)
 }
 
-/// The word for it.
+/// Returns the word for an end reason.
 fn end_word(reason: EndReason) -> Option<&'static str> {
     match reason {
         EndReason::Interrupted => Some("interrupted"),

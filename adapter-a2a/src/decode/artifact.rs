@@ -1,4 +1,5 @@
-//! Artifacts: chunks of the answer, each artifact on its own track; and those that stand for something else.
+//! Artifacts: chunks of the answer, each artifact on its own track; and artifacts that are recognised as something
+//! else.
 
 use aqueduct_core::{ByteString, Channel, ContentBlock, Metadata, Mode, Source, Track};
 
@@ -16,29 +17,29 @@ use crate::wire::{Artifact, ArtifactUpdate, Content, Part};
 /// How an artifact arrived.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
-    /// It follows what came before.
+    /// Set if the chunk is appended to the earlier ones.
     pub(super) append: bool,
-    /// Nothing more follows.
+    /// Set if this is the last chunk.
     pub(super) last: bool,
-    /// False if it comes out of a snapshot.
+    /// Unset if the artifact is part of a snapshot.
     pub(super) live: bool,
 }
 
-/// What the answer so far is to a text that claims to be the whole of it.
+/// How a text that claims to be the complete answer relates to the answer so far.
 pub(super) enum AnswerMatch {
     /// There is no answer yet.
     None,
-    /// It repeats that artifact.
+    /// The text repeats that artifact.
     Repeats(ByteString),
-    /// It repeats all of them together.
+    /// The text repeats all artifacts together.
     RepeatsAll,
-    /// It continues all of them together from that byte on.
+    /// The text continues all artifacts together, from that byte on.
     ContinuesAll(usize),
-    /// It continues the only one there is.
+    /// The text continues the only artifact.
     Continues(ByteString),
-    /// It is another text than the only one there is.
+    /// The text differs from the only artifact.
     Differs(ByteString),
-    /// It is another text than all of them.
+    /// The text differs from all artifacts.
     DiffersFromAll,
 }
 
@@ -63,23 +64,23 @@ impl TaskMemory {
     }
 }
 
-/// An artifact on its way in.
+/// An artifact that is being decoded.
 struct Incoming<'a> {
     artifact: Artifact<'a>,
-    /// What the event around it said.
+    /// Metadata of the event around it.
     beside: Metadata,
-    /// What it is remembered under; also its track.
+    /// The key in memory, which is also the track.
     id: ByteString,
-    /// Whose it is, if not the task's own.
+    /// The sub-agent that it belongs to, if any.
     agent: Option<Source>,
     arrival: Arrival,
 }
 
 impl Incoming<'_> {
-    /// Where its content goes. `first` if its name and description were not told yet.
+    /// Returns the place of its content. `first` if its name and description were not emitted yet.
     fn place(&mut self, own_agent: &Source, channel: Channel, first: bool) -> Place {
         let artifact = &self.artifact;
-        // The hot path: a chunk that follows and has nothing beside it.
+        // The hot path: a chunk that is appended and has no metadata.
         let plain = !first
             && artifact.metadata.is_none()
             && artifact.extensions.is_empty()
@@ -109,7 +110,7 @@ impl Decoder {
         self.artifact(update.artifact, beside, arrival, sink);
     }
 
-    /// A chunk, a whole artifact, or one out of a snapshot.
+    /// Decodes a chunk, a complete artifact, or one of a snapshot.
     pub(super) fn artifact(
         &mut self,
         mut artifact: Artifact<'_>,
@@ -149,7 +150,7 @@ impl Decoder {
         }
     }
 
-    /// Whose a new artifact is; chunks that follow need not say so again.
+    /// Returns the sub-agent of a new artifact; later chunks need not name it again.
     fn sub_agent(&mut self, artifact: &Artifact<'_>, beside: &Metadata) -> Option<Source> {
         if self.config.sub_agents == SubAgents::Inline {
             return None;
@@ -158,13 +159,13 @@ impl Decoder {
         named.or_else(|| self.speaker(artifact.metadata.as_ref(), beside))
     }
 
-    /// Whose a known artifact is.
+    /// Returns the source of a known artifact.
     pub(super) fn agent_of(&self, id: &ByteString) -> Source {
         let record = self.memory.artifacts.get(&**id);
         record.and_then(|record| record.agent.as_ref()).unwrap_or(&self.source).clone()
     }
 
-    /// A new artifact, or one that is told anew: it is asked what it stands for.
+    /// Decodes a new artifact, or one that is sent again: recognisers are applied.
     fn whole_artifact(&mut self, incoming: Incoming<'_>, sink: &mut Sink<'_>) {
         match self.config.recognisers.artifact(&incoming.artifact) {
             None | Some(Sign::Thinking) => self.whole_words(incoming, Channel::Answer, sink),
@@ -217,7 +218,7 @@ impl Decoder {
         }
     }
 
-    /// The first words of an artifact that began without any.
+    /// Decodes the first text of an artifact that began without any.
     fn append_first(&mut self, incoming: Incoming<'_>, sink: &mut Sink<'_>) {
         let words = self.words(&incoming.artifact.parts);
         let is_whole = incoming.arrival.last || !incoming.arrival.live;
@@ -227,7 +228,7 @@ impl Decoder {
         self.note_echo(incoming, sink);
     }
 
-    /// More of an artifact that restates what statuses have shown, so far.
+    /// Decodes more of an artifact that has restated status texts so far.
     fn append_echo(&mut self, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
         let words = self.words(&incoming.artifact.parts);
         let is_whole = incoming.arrival.last || !incoming.arrival.live;
@@ -242,7 +243,7 @@ impl Decoder {
         self.note_echo(incoming, sink);
     }
 
-    /// Takes note of a chunk whose words were shown, and shows what else it holds.
+    /// Records a chunk whose text was shown, and emits its other parts.
     fn note_echo(&mut self, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
         let mut place = incoming.place(&self.source, Channel::Answer, false);
         let text = joined_text(&incoming.artifact.parts);
@@ -252,7 +253,8 @@ impl Decoder {
         self.emit_others(incoming.artifact.parts, &mut place, &incoming.id, sink);
     }
 
-    /// A whole artifact: new, replaced, or out of a snapshot. What statuses have shown of it is not shown again.
+    /// Decodes a complete artifact: new, replaced, or of a snapshot. Text that statuses have shown is not emitted
+    /// again.
     fn whole_words(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
         let known = self.memory.artifacts.get(&*incoming.id).map(|record| &record.kind);
         let words = self.words(&incoming.artifact.parts);
@@ -276,13 +278,13 @@ impl Decoder {
         }
     }
 
-    /// The same for words that restate nothing but their artifact.
+    /// As [`whole_words`](Self::whole_words), for text that restates nothing but its artifact.
     fn whole_words_apart(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
         let is_known = self.memory.artifacts.contains_key(&*incoming.id);
         let mut place = incoming.place(&self.source, channel, !is_known || incoming.arrival.live);
         let Incoming { mut artifact, id, agent, arrival, .. } = incoming;
         let turn = self.memory.turn;
-        // An artifact that is replaced by the end of its text tells nothing new.
+        // An artifact that is replaced by the end of its own text adds nothing.
         let is_cut = arrival.live && self.memory.tail.ends_with(&id, &joined_text(&artifact.parts));
         let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
         record.agent = agent;
@@ -310,7 +312,7 @@ impl Decoder {
         self.emit_others(artifact.parts, &mut place, &id, sink);
     }
 
-    /// The whole answer once more.
+    /// Decodes the complete answer once more.
     fn final_words(&mut self, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
         let text = incoming.artifact.text();
         let own_id = incoming.id.clone();
@@ -340,7 +342,7 @@ impl Decoder {
         self.emit_others(incoming.artifact.parts, &mut place, &own_id, sink);
     }
 
-    /// The parts of a known artifact that are no words and were not shown before.
+    /// Emits the parts of a known artifact that are not text and were not shown before.
     fn emit_others(&mut self, parts: Vec<Part<'_>>, place: &mut Place, id: &ByteString, sink: &mut Sink<'_>) {
         for part in parts.into_iter().filter(|part| part.as_text().is_none()) {
             let record = self.memory.artifacts.get_mut(&**id);
@@ -350,12 +352,12 @@ impl Decoder {
         }
     }
 
-    /// Notes that an artifact speaks, and ends the one that was silent the longest if too many are open.
+    /// Records that an artifact has new text, and ends the least recently used one if too many are open.
     fn hold_open(&mut self, place: &Place, sink: &mut Sink<'_>) {
         self.keep_open(&place.message_id, place.channel, &place.source, place.last, sink);
     }
 
-    /// The same, by its id alone.
+    /// As [`hold_open`](Self::hold_open), by the id alone.
     pub(super) fn keep_open(
         &mut self,
         id: &ByteString,
@@ -386,7 +388,7 @@ impl Decoder {
         }
     }
 
-    /// Nothing more follows for an artifact.
+    /// Emits the end of an artifact's text.
     fn emit_end(&self, place: &Place, sink: &mut Sink<'_>) {
         let mut update = self.update_at(place, ContentBlock::text(ByteString::new()));
         update.last = true;

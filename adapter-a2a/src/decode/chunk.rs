@@ -1,6 +1,7 @@
-//! The hot path: one more text of an artifact that is known, read without the model between.
+//! The hot path: one more text of a known artifact, decoded without building the wire model.
 //!
-//! It does what [`artifact`](super::artifact) does for such a chunk, and leaves everything else to it (property test).
+//! It has the same effect as [`artifact`](super::artifact) for such a chunk, and leaves every other frame to it
+//! (property test).
 
 use std::borrow::Cow;
 
@@ -13,7 +14,7 @@ use crate::wire::chunk::Chunk;
 use crate::wire::{Frame, Text};
 
 impl Decoder {
-    /// Takes a frame if it is such a chunk.
+    /// Decodes the frame if it is such a chunk. Returns `false`, without effect, otherwise.
     pub(crate) fn handle_chunk(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) -> bool {
         if frame.event.is_some() || !self.is_under_way() {
             return false;
@@ -23,7 +24,7 @@ impl Decoder {
         self.append_marked(&mut chunk, &mut sink) || self.append_chunk(&mut chunk, &mut sink)
     }
 
-    /// True if there is something to append to, and a chunk can have no effect but its words.
+    /// Returns `true` if an artifact is open, and a chunk can have no effect but its text.
     fn is_under_way(&self) -> bool {
         let knows_artifact = !self.memory.artifacts.is_empty() || self.memory.marked.knows_any();
         let knows_task = !self.memory.task_id.is_empty() && !self.memory.context_id.is_empty();
@@ -64,7 +65,7 @@ impl Decoder {
         true
     }
 
-    /// The same for what Aqueduct's own server sends.
+    /// As above, for chunks of Aqueduct's own server.
     fn append_marked(&mut self, chunk: &mut Chunk<'_>, sink: &mut Sink<'_>) -> bool {
         if !self.reads_marks() {
             return false;

@@ -1,4 +1,4 @@
-//! How a task comes to rest: completed, failed, cancelled, waiting, cut.
+//! The end of a turn: completed, failed, cancelled, interrupted, cut.
 
 use aqueduct_core::{
     Channel, ContentBlock, LaneOutcome, MessageId, Metadata, Mode, RunFailure, RunOutcome, SourceEvent,
@@ -16,7 +16,7 @@ use crate::error;
 use crate::wire::{ErrorKind, Message, TaskState, WireError};
 
 impl Decoder {
-    /// A terminal state.
+    /// Handles a terminal state.
     pub(super) fn conclude(
         &mut self,
         state: &TaskState<'_>,
@@ -45,7 +45,7 @@ impl Decoder {
         }
     }
 
-    /// The message of a completed task: the answer, a repetition of it, or a remark beside it.
+    /// Handles the message of a completed task: the answer, a repetition of it, or a remark beside it.
     fn close_with(
         &mut self,
         message: Message<'_>,
@@ -83,7 +83,7 @@ impl Decoder {
             }
         };
         let Some(target) = target else {
-            // Words that were a status before are the answer now, and are told as one.
+            // A text that was shown as a status is the answer now, and is emitted as such.
             if channel == Channel::Answer && self.memory.messages.knows(&message, &text) {
                 let id = format!("answer-{}", self.memory.next());
                 return self.say(
@@ -114,7 +114,7 @@ impl Decoder {
         }
     }
 
-    /// A task that completes without a word, and has shown nothing but status texts: the last is the answer.
+    /// Emits the last status text as the answer, if a task completes without a message and has shown nothing else.
     fn promote(&mut self, sink: &mut Sink<'_>) {
         if self.answer_shown || !self.config.promote_last_status || self.promote_held(sink) {
             return;
@@ -128,7 +128,7 @@ impl Decoder {
         sink.push(update);
     }
 
-    /// `failed`, `rejected`, or completed with an error that the agent only told as an artifact.
+    /// Handles `failed`, `rejected`, or completion with an error that the agent only sent as an artifact.
     fn give_up(
         &mut self,
         state: &TaskState<'_>,
@@ -166,7 +166,7 @@ impl Decoder {
         self.fail(failure, sink.out);
     }
 
-    /// The stream ended. If the task has not come to rest, that is a cut and no success.
+    /// Handles the end of the stream. If the task has not ended, the stream was cut, which is a failure.
     pub fn handle_end(&mut self, out: &mut Vec<SourceEvent>) {
         if self.settled.is_some() {
             return;
@@ -179,12 +179,12 @@ impl Decoder {
         }
     }
 
-    /// True if the end of the stream would be no cut.
+    /// Returns `true` if the end of the stream would not be a cut.
     pub(crate) fn rests_at_end(&self) -> bool {
         self.at_end != AtEnd::Cut
     }
 
-    /// What a cut is told as.
+    /// Returns the failure for a cut.
     pub(crate) fn cut(&self) -> RunFailure {
         let words = "the agent's stream was cut before its task came to an end: the answer may be incomplete";
         let mut failure = RunFailure::new(RunFailure::UPSTREAM_ENDED, words);
@@ -197,12 +197,12 @@ impl Decoder {
         failure
     }
 
-    /// The run, or the lane, ends well.
+    /// Ends the run, or the lane, without failure.
     pub(super) fn finish(&mut self, how: Settled, out: &mut Vec<SourceEvent>) {
         self.finish_with(how, None, out);
     }
 
-    /// The same, with a value.
+    /// As [`finish`](Self::finish), with a result.
     pub(super) fn finish_with(&mut self, how: Settled, result: Option<Value>, out: &mut Vec<SourceEvent>) {
         self.release_held(out);
         self.settled = Some(how);
@@ -226,7 +226,7 @@ impl Decoder {
         });
     }
 
-    /// The run, or the lane, fails.
+    /// Ends the run, or the lane, as failed.
     pub(crate) fn fail(&mut self, failure: RunFailure, out: &mut Vec<SourceEvent>) {
         if self.settled.is_some() {
             return;
@@ -241,12 +241,12 @@ impl Decoder {
         });
     }
 
-    /// An error that the agent reported on the way to failing: the reason, if its task gives none.
+    /// Records an error that the agent reported before failing: the reason, if its task has none.
     pub(crate) fn note_error(&mut self, error: &WireError) {
         self.reported = Some(error.message.clone()).filter(|message| !message.trim().is_empty());
     }
 
-    /// Somebody stopped the task, and the agent cannot say so any more.
+    /// Ends the task as cancelled, without confirmation by the agent.
     pub(crate) fn cancelled(&mut self, out: &mut Vec<SourceEvent>) {
         if self.settled.is_none() {
             self.finish(Settled::Cancelled, out);
@@ -254,7 +254,7 @@ impl Decoder {
     }
 }
 
-/// An error of the peer as the reason of a failure. The table is in `docs/a2a.md`.
+/// Converts an error of the peer into a failure. The table is in `docs/a2a.md`.
 pub(crate) fn failure_of(error: &WireError) -> RunFailure {
     let code = match error.kind() {
         _ if error.failure.is_some() => error.failure.unwrap_or_default(),

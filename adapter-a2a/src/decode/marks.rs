@@ -1,4 +1,4 @@
-//! What the metadata of events and artifacts says beside their content: tokens spent, and who speaks.
+//! Metadata of events and artifacts: token usage, shared state, and the speaking sub-agent.
 
 use aqueduct_core::{Metadata, Source, SourceEvent};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::frontend::StateChange;
 use crate::wire::Raw;
 
 impl Decoder {
-    /// Reports the tokens that an event or artifact says were spent, once.
+    /// Emits the token usage in the metadata of an event or artifact, once.
     pub(super) fn book_usage(&mut self, own: Option<&Raw<'_>>, sink: &mut Sink<'_>) {
         self.note_state(own, sink);
         let named = own.filter(|raw| raw.as_str().contains("usage")).and_then(Raw::to_object);
@@ -24,7 +24,7 @@ impl Decoder {
         }
     }
 
-    /// Emits the change of the shared state that metadata tells.
+    /// Emits the change of the shared state in the metadata.
     fn note_state(&mut self, own: Option<&Raw<'_>>, sink: &mut Sink<'_>) {
         let named = own.filter(|raw| raw.as_str().contains("\"state")).and_then(Raw::to_object);
         let Some((key, change)) = named.and_then(|own| self.config.recognisers.state(&own)) else { return };
@@ -41,7 +41,7 @@ impl Decoder {
         });
     }
 
-    /// Returns the sub-agent that speaks by the metadata of an event or artifact, if lanes are wanted.
+    /// Returns the sub-agent that the metadata of an event or artifact name, if lanes are configured.
     pub(super) fn speaker(&mut self, own: Option<&Raw<'_>>, beside: &Metadata) -> Option<Source> {
         if self.config.sub_agents == SubAgents::Inline {
             return None;
@@ -57,7 +57,7 @@ impl Decoder {
         if name.is_empty() {
             return None;
         }
-        // Where nothing else tells, the first that speaks is the agent itself.
+        // Without other information, the first name is that of the agent itself.
         let own_name = self.memory.own_name.get_or_insert_with(|| name.clone());
         (*own_name != name).then(|| self.source.child(name))
     }

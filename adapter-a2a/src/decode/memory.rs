@@ -1,7 +1,7 @@
-//! What one task has shown so far: enough to show nothing twice when it is told again.
+//! The content that one task has shown so far: sufficient to show nothing twice when it is sent again.
 //!
-//! A snapshot repeats artifacts and messages; a follow-up turn repeats those of earlier turns. Memory is prints
-//! and ids, never texts, and bounded ([`DecodeLimits`]).
+//! A snapshot repeats artifacts and messages; a follow-up turn repeats those of earlier turns. Memory consists of
+//! fingerprints and ids, never texts, and is bounded ([`DecodeLimits`]).
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ use crate::wire::{Artifact, Message, Part};
 
 type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 
-/// What one task has shown so far. Hand it to the decoder of the next turn of the same task.
+/// The content that one task has shown so far. Pass it to the decoder of the next turn of the same task.
 #[derive(Debug, Clone, Default)]
 pub struct TaskMemory {
     pub(crate) task_id: ByteString,
@@ -30,56 +30,56 @@ pub struct TaskMemory {
     pub(crate) interrupts: Vec<InterruptId>,
     /// Progress cards of this turn.
     pub(crate) cards: Vec<ByteString>,
-    /// What the artifact that spoke last has shown.
+    /// The content of the artifact that streamed last.
     pub(crate) tail: Tail,
-    /// The last question that was asked.
+    /// The last interrupt.
     pub(crate) asked: Option<Asked>,
-    /// Events whose tokens were counted, as numbers.
+    /// Hashes of events whose tokens were counted.
     pub(crate) spent: std::collections::HashSet<u64, RandomState>,
-    /// The agent's own name, where its events say who speaks.
+    /// The agent's own name, if its events name the speaker.
     pub(crate) own_name: Option<String>,
-    /// What Aqueduct's own server sent.
+    /// The state of what Aqueduct's own server sent.
     pub(crate) marked: Marked,
-    /// Artifacts that earlier turns left, and their length, as told by whoever read them.
+    /// Artifacts of earlier turns and their length, from an attachment.
     pub(crate) earlier: HashMap<ByteString, usize>,
-    /// Counts turns: only artifacts of this turn are its answer.
+    /// The number of the turn: only artifacts of this turn are its answer.
     pub(crate) turn: u32,
     pub(crate) counter: u64,
 }
 
-/// What an artifact is, as decided when it was first seen.
+/// The kind of an artifact, as decided when it first arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Words, on that channel.
+    /// Text, on that channel.
     Words(Channel),
-    /// The answer once more; chunks that follow belong to that artifact.
+    /// A restatement of the answer; later chunks belong to that artifact.
     Restated(ByteString),
-    /// Words that restate what statuses have shown.
+    /// Text that restates status texts.
     Echo,
-    /// A notice, a plan, a failure or a form: told as a whole.
+    /// A notice, a plan, a failure or a form: emitted as a whole.
     Sign,
 }
 
-/// What is remembered of an artifact.
+/// The state of an artifact.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub(crate) kind: Kind,
     pub(crate) turn: u32,
-    /// The agent whose it is, if not the task's own.
+    /// The sub-agent that it belongs to, if any.
     pub(crate) agent: Option<Source>,
     pub(crate) text: Print,
-    /// The text since the artifact was last restated whole, if it was, and in how many chunks it came. Until then it
-    /// is all of the text, which is not hashed twice.
+    /// The text since the artifact was last restated, if it was, and its number of chunks. Before that it is the
+    /// complete text, which is not hashed twice.
     segment: Option<Print>,
     pub(crate) chunks: u32,
-    /// Files and data that were shown, as numbers.
+    /// Hashes of files and data that were shown.
     pub(crate) others: Vec<u64>,
 }
 
-/// A restatement of less than two chunks and so many bytes may be a repetition that is meant ("ha", "ha").
+/// A restatement of fewer than two chunks and this many bytes may be an intended repetition ("ha", "ha").
 const RESTATED_CHUNKS: u32 = 2;
 const RESTATED_BYTES: usize = 8;
-/// A single chunk is taken for restated only if it is a sentence rather than a token.
+/// A single chunk counts as restated only if it is a sentence rather than a token.
 const RESTATED_SINGLE_BYTES: usize = 32;
 
 impl Record {
@@ -95,7 +95,7 @@ impl Record {
         self.chunks = self.chunks.saturating_add(1);
     }
 
-    /// Takes note of a chunk.
+    /// Records a chunk.
     pub(crate) fn note(&mut self, text: &str, parts: &[Part<'_>]) {
         if !text.is_empty() {
             self.push(text);
@@ -105,8 +105,8 @@ impl Record {
         }
     }
 
-    /// Takes note of a whole artifact, whose text parts are the chunks it was made of, and leaves out those that
-    /// restate the others. The words that are left are the artifact's from now on.
+    /// Records a complete artifact, whose text parts are its chunks, and removes those that restate the others. The
+    /// remaining text becomes that of the artifact.
     pub(crate) fn replay(&mut self, parts: &mut Vec<Part<'_>>, drop_restated: bool) {
         self.text = Print::default();
         (self.segment, self.chunks) = (None, 0);
@@ -122,13 +122,13 @@ impl Record {
         });
     }
 
-    /// Takes the whole text anew.
+    /// Replaces the text.
     pub(crate) fn set(&mut self, text: &str) {
         self.text = Print::of(text);
         (self.segment, self.chunks) = (None, 1);
     }
 
-    /// True if a chunk repeats everything since the last restatement.
+    /// Returns `true` if a chunk repeats everything since the last restatement.
     pub(crate) fn is_restated_by(&self, chunk: &str) -> bool {
         let long = match self.chunks {
             0 => return false,
@@ -139,12 +139,12 @@ impl Record {
         segment.len() >= long && segment.relation(chunk) == Relation::Same
     }
 
-    /// The next restatement begins here.
+    /// Begins the next segment for the detection of restatements.
     pub(crate) fn begin_segment(&mut self) {
         (self.segment, self.chunks) = (Some(Print::default()), 0);
     }
 
-    /// Notes a file or data; false if it was shown before.
+    /// Records a file or data. Returns `false` if it was shown before.
     pub(crate) fn note_other(&mut self, number: u64) -> bool {
         let new = !self.others.contains(&number);
         if new {
@@ -155,12 +155,12 @@ impl Record {
 }
 
 impl TaskMemory {
-    /// The interrupts that the task waits for, for [`answering`](crate::input::answering).
+    /// Returns the interrupts that the task waits for, for [`answering`](crate::input::answering).
     pub fn interrupts(&self) -> &[InterruptId] {
         &self.interrupts
     }
 
-    /// A follow-up names its task before the first event does.
+    /// Records the task that a follow-up names before the first event does.
     pub(crate) fn expect_task(&mut self, message: &Message<'_>) {
         if !message.task_id.is_empty() {
             self.task_id = ByteString::from(message.task_id.as_str());
@@ -168,20 +168,20 @@ impl TaskMemory {
         }
     }
 
-    /// The artifacts that earlier turns left, and the length of their words.
+    /// Returns the artifacts of earlier turns, and the length of their text.
     pub(crate) fn left_by_earlier_turns(&self) -> impl Iterator<Item = (&ByteString, usize)> {
         let earlier = self.artifacts.iter().filter(|(_, record)| record.turn < self.turn);
         earlier.map(|(id, record)| (id, record.text.len()))
     }
 
-    /// True if an artifact is as an earlier turn left it, which somebody else has read.
+    /// Returns `true` if an artifact is unchanged since an earlier turn that another client decoded.
     pub(crate) fn is_left_by_earlier_turn(&self, artifact: &Artifact<'_>) -> bool {
         let Some(length) = self.earlier.get(artifact.artifact_id.as_str()) else { return false };
         *length == artifact.parts.iter().filter_map(Part::as_text).map(|text| text.len()).sum::<usize>()
     }
 
-    /// The name under which an artifact is remembered, which is also its track. An artifact without id goes by
-    /// its name; each that is not appended to is then a new one.
+    /// Returns the key of an artifact, which is also its track. An artifact without an id has its name as key; each one
+    /// that is not appended to is then a new one.
     pub(crate) fn place(&mut self, artifact: &Artifact<'_>, append: bool, live: bool) -> ByteString {
         if let Some(id) = artifact.artifact_id.set() {
             return match self.artifacts.get_key_value(id) {
@@ -204,7 +204,7 @@ impl TaskMemory {
         }
     }
 
-    /// The record of an artifact, made if it is new.
+    /// Returns the record of an artifact, created if it is new.
     pub(crate) fn record(&mut self, place: &ByteString, kind: Kind, limits: &DecodeLimits) -> &mut Record {
         if !self.artifacts.contains_key(&**place) && self.artifacts.len() >= limits.artifacts.max(1) {
             self.artifacts.shift_remove_index(0);
@@ -213,14 +213,15 @@ impl TaskMemory {
         self.artifacts.entry(place.clone()).or_insert_with(|| Record::new(kind, turn))
     }
 
-    /// The answers of this turn that have words, in the order they began.
+    /// Returns the answers of this turn that have text, in the order they began.
     pub(crate) fn answers(&self) -> impl Iterator<Item = (&ByteString, &Record)> {
         self.artifacts.iter().filter(|(_, record)| {
             record.kind == Kind::Words(Channel::Answer) && record.turn == self.turn && !record.text.is_blank()
         })
     }
 
-    /// Notes a progress card; true if it is new. Past the limit of artifacts the oldest is forgotten and begins anew.
+    /// Records a progress card. Returns `true` if it is new. Beyond the limit of artifacts the oldest is dropped and
+    /// would begin again.
     pub(crate) fn note_card(&mut self, id: &ByteString, limits: &DecodeLimits) -> bool {
         let is_new = !self.cards.contains(id);
         if is_new {
@@ -232,23 +233,23 @@ impl TaskMemory {
         is_new
     }
 
-    /// A number that was not used before, for things without id.
+    /// Returns a number that was not used before, for items without an id.
     pub(crate) fn next(&mut self) -> u64 {
         self.counter += 1;
         self.counter
     }
 }
 
-/// How new a message is.
+/// How a message relates to earlier messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Novelty {
-    /// Not heard before.
+    /// The message is new.
     New,
-    /// Heard before, word by word.
+    /// The message was received before, with the same text.
     Repeated,
-    /// Heard before, and now longer.
+    /// The message was received before, and is longer now.
     Extended,
-    /// Other words under an id that was used before.
+    /// Another text under an id that was used before.
     Changed,
 }
 
@@ -259,19 +260,19 @@ pub(crate) struct Messages {
     order: VecDeque<u64>,
 }
 
-/// A message is known by its id, or by its words if it has none.
+/// Returns the key of a message: its id, or its text if it has none.
 fn message_key(message: &Message<'_>, text: &str) -> u64 {
     message.message_id.set().map_or_else(|| !Print::number(text), Print::number)
 }
 
 impl Messages {
-    /// True if a message of that id (or, without id, of those words) was shown.
+    /// Returns `true` if a message with that id (or, without an id, with that text) was shown.
     pub(crate) fn knows(&self, message: &Message<'_>, text: &str) -> bool {
         self.seen.contains_key(&message_key(message, text))
     }
 
-    /// Takes note of a message. `live` is false if it comes out of a snapshot: then one without id is known by its
-    /// words; a live one is always new, because agents may say a thing twice.
+    /// Records a message. `live` is unset if it is part of a snapshot: then one without an id is identified by its
+    /// text; a live one is always new, because agents may send the same text twice.
     pub(crate) fn note(
         &mut self,
         message: &Message<'_>,
@@ -290,7 +291,7 @@ impl Messages {
                     Novelty::Repeated
                 }
             }
-            // No words before and none now, or the same.
+            // Both texts are blank, or equal.
             Some(earlier) if earlier.is_blank() && text.trim().is_empty() => Novelty::Repeated,
             Some(earlier) => match earlier.relation(text) {
                 Relation::Same => Novelty::Repeated,

@@ -1,7 +1,9 @@
-//! What agents say beside their content, put where readers find it again.
+//! Metadata of messages, artifacts and parts, as metadata of updates.
 //!
-//! A message's or an artifact's own metadata stays as it is; what has no place of its own goes under names that
-//! start with `a2a.`.
+//! The metadata of a message or artifact are kept unchanged; members without a place of their own get names that start
+//! with `a2a.`.
+
+use std::sync::Arc;
 
 use aqueduct_core::{Metadata, Update};
 use serde_json::{Map, Value};
@@ -10,11 +12,11 @@ use crate::wire::{Artifact, Extra, Message, Part, Raw, Text};
 
 /// Metadata of the event around a message or an artifact.
 pub const EVENT: &str = "a2a.event";
-/// Members that no rule knows.
+/// Unknown members.
 pub const UNKNOWN: &str = "a2a.unknown";
-/// Extensions that took part.
+/// Active extensions.
 pub const EXTENSIONS: &str = "a2a.extensions";
-/// Other tasks that a message speaks of.
+/// Ids of other tasks that a message refers to.
 pub const REFERENCES: &str = "a2a.referenceTaskIds";
 /// An artifact's name.
 pub const ARTIFACT_NAME: &str = "a2a.artifactName";
@@ -46,7 +48,7 @@ pub(super) fn put_event(metadata: &mut Metadata, event: Option<&Raw<'_>>) {
     }
 }
 
-/// What a message says beside its content.
+/// Returns the metadata of a message.
 pub(super) fn of_message(message: &Message<'_>) -> Metadata {
     let mut metadata = message.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
     put_texts(&mut metadata, EXTENSIONS, &message.extensions);
@@ -55,7 +57,7 @@ pub(super) fn of_message(message: &Message<'_>) -> Metadata {
     metadata
 }
 
-/// What an artifact says beside its content. Name and description are told once, with its first chunk.
+/// Returns the metadata of an artifact. Name and description are emitted once, with its first chunk.
 pub(super) fn of_artifact(artifact: &Artifact<'_>, first: bool) -> Metadata {
     let mut metadata = artifact.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
     if first {
@@ -70,7 +72,7 @@ pub(super) fn of_artifact(artifact: &Artifact<'_>, first: bool) -> Metadata {
     metadata
 }
 
-/// What a text or data part says beside its content.
+/// Adds the metadata of a text or data part.
 pub(super) fn put_part(metadata: &mut Metadata, part: &Part<'_>) {
     if let Some(own) = part.metadata.as_ref().and_then(Raw::to_object) {
         metadata.insert(PART.to_owned(), Value::Object(own));
@@ -81,6 +83,11 @@ pub(super) fn put_part(metadata: &mut Metadata, part: &Part<'_>) {
         }
     }
     put_extra(metadata, &part.extra);
+}
+
+/// Returns metadata that may be shared as one's own.
+pub(super) fn owned(metadata: Option<Arc<Metadata>>) -> Metadata {
+    metadata.map(Arc::unwrap_or_clone).unwrap_or_default()
 }
 
 /// Gives an update its metadata, if there is any.

@@ -1,23 +1,24 @@
-//! [`Decoder`]: what an A2A agent sends, as canonical [`SourceEvent`]s.
+//! [`Decoder`]: decodes what an A2A agent sends into canonical [`SourceEvent`]s.
 //!
 //! ```text
 //!                 status, artifact, task (active)
 //!                    ┌──────┐
 //!                    ▼      │
 //!   (nothing) ──► open ─────┘ ── completed, failed, rejected, canceled ──► settled: the run (or lane) has ended
-//!      │             │ ──────── input-required, auth-required ──────────► settled: it waits for the user
+//!      │             │ ──────── input-required, auth-required ──────────► settled: interrupted
 //!      │             │ ──────── error (JSON-RPC, REST, `event: error`) ─► settled: failed
 //!      │             └───────── end of the stream ──────────────────────► settled: failed, "cut"
 //!      └── a message without a task ────────────────────────────────────► settled: the message was the answer
 //! ```
 //!
-//! Once settled, nothing more is emitted; what still arrives is counted. The decoder says what the agent said. It
-//! does not reconnect ([`TaskClient`](crate::client::TaskClient) does) and does not open or close blocks
-//! (`StreamContext` does). The mapping is in `docs/a2a.md`.
+//! Once settled, nothing more is emitted; further items are counted. The decoder does not reconnect
+//! ([`TaskClient`](crate::client::TaskClient) does) and does not open or close blocks (`StreamContext` does). The
+//! mapping is in `docs/a2a.md`.
 
 mod artifact;
 mod chunk;
 mod ending;
+mod known;
 mod marked;
 mod marks;
 mod memory;
@@ -47,23 +48,24 @@ use crate::call::TaskRef;
 use crate::config::DecodeConfig;
 use crate::wire::shape::Shapes;
 use crate::wire::{Dialect, Frame, FrameContent, Raw, StreamItem, WireError};
+use known::Known;
 use sink::Sink;
 use speech::Speech;
 use tools::Calls;
 
-/// How a task's stream came to rest.
+/// How a task's turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Settled {
-    /// It is done.
+    /// The task is completed.
     Completed,
-    /// It failed, was rejected, or the stream did.
+    /// The task failed or was rejected, or its stream failed.
     Failed,
-    /// Somebody stopped it.
+    /// The task was cancelled.
     Cancelled,
-    /// It waits for the user.
+    /// The task waits for the user.
     Interrupted,
-    /// It waits for the results of tools that the frontend offered.
+    /// The task waits for the results of tools that the frontend offered.
     CalledFrontend,
 }
 
@@ -72,28 +74,28 @@ pub enum Settled {
 enum AtEnd {
     /// The task is unfinished.
     Cut,
-    /// A question was asked, and the stream stayed open.
+    /// An interrupt was requested, and the stream stayed open.
     Waits,
-    /// The question that this turn answers was told again.
+    /// The interrupt that this turn answers was repeated.
     AsksAgain,
-    /// A message came on the stream of a task.
+    /// A message arrived on the stream of a task.
     Answered,
 }
 
-/// What was counted instead of shown.
+/// Counters of input that was not emitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Frames that could not be read.
+    /// Frames that could not be decoded.
     pub unreadable: u64,
-    /// Texts that repeated what was shown.
+    /// Texts that repeated earlier ones.
     pub repeated: u64,
-    /// Items that came after the end.
+    /// Items after the end.
     pub late: u64,
     /// Items that belong to another task.
     pub foreign: u64,
 }
 
-/// Reads one task's events.
+/// Decodes the events of one task.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     config: DecodeConfig,
@@ -101,21 +103,23 @@ pub struct Decoder {
     source: Source,
     memory: TaskMemory,
     calls: Calls,
-    /// Artifacts whose text is open, the one that spoke last at the back.
+    /// Artifacts whose text is open, the most recently used one at the back.
     open: VecDeque<(ByteString, Channel, Source)>,
     shapes: Shapes,
+    /// The shapes of the latest status texts and messages.
+    known: Known,
     dialect: Dialect,
     settled: Option<Settled>,
     at_end: AtEnd,
-    /// The question that this turn answers, told again.
+    /// The repeated interrupt that this turn answers.
     held: Vec<Interrupt>,
     is_first: bool,
     answer_shown: bool,
     last_status: Option<ByteString>,
     speech: Speech,
-    /// What the agent said went wrong, although its task will be `completed`.
+    /// An error that the agent reported as content, although its task will be `completed`.
     failure: Option<String>,
-    /// What the agent's server reported before the stream broke off.
+    /// An error that the agent's server reported before the stream was cut.
     reported: Option<String>,
     form: Option<serde_json::Value>,
     unread: Option<ByteString>,
@@ -123,12 +127,12 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For a new task.
+    /// Returns a decoder for a new task.
     pub fn new(config: DecodeConfig) -> Self {
         Self::resuming(config, TaskMemory::default())
     }
 
-    /// For a further turn of a task whose earlier turns were read here.
+    /// Returns a decoder for a further turn of a task whose earlier turns left `memory`.
     pub fn resuming(config: DecodeConfig, mut memory: TaskMemory) -> Self {
         memory.turn += 1;
         memory.cards.clear();
@@ -142,6 +146,7 @@ impl Decoder {
             calls: Calls::default(),
             open: VecDeque::new(),
             shapes: Shapes::default(),
+            known: Known::default(),
             settled: None,
             at_end: AtEnd::Cut,
             held: Vec::new(),
@@ -157,27 +162,31 @@ impl Decoder {
         }
     }
 
-    /// Takes one event of the stream. What cannot be read is shown as it is once more of the stream follows; at
-    /// the very end of a stream it is the trace of the cut.
+    /// Handles one event of the stream. A frame that cannot be decoded is emitted as custom content once the stream
+    /// continues; at the very end of a stream it was cut, and becomes a detail of the failure.
     pub fn handle_frame(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) {
-        if !self.handle_chunk(frame, out) {
+        if !self.handle_chunk(frame, out) && !self.handle_known(frame, out) {
             self.handle_any(frame, out);
         }
     }
 
-    /// The general way.
+    /// The general path.
     fn handle_any(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) {
         match self.parse(frame) {
-            Some(FrameContent::Item(item)) => self.handle_item(item, frame.data, out),
+            Some(FrameContent::Item(item)) => {
+                let lesson = self.lesson(&item, frame.data);
+                self.handle_item(item, frame.data, out);
+                self.learn(lesson);
+            }
             Some(FrameContent::Error(error)) => self.handle_error(&error, out),
             Some(FrameContent::Unknown(raw)) => self.handle_unknown(&raw, frame.data, out),
             None => {}
         }
     }
 
-    /// Reads a frame; nothing if it cannot be read, which is counted.
+    /// Parses a frame. Returns `None` if it cannot be parsed, which is counted.
     pub(crate) fn parse<'f>(&mut self, frame: Frame<'f>) -> Option<FrameContent<'f>> {
-        // An event without content is a sign of life.
+        // An event without content is a keep-alive.
         if frame.data.trim().is_empty() {
             return None;
         }
@@ -189,7 +198,7 @@ impl Decoder {
         content
     }
 
-    /// Takes one item. `frame` is the text it borrows from, if there is one.
+    /// Handles one item. `frame` is the text that it borrows from, if there is one.
     pub fn handle_item(&mut self, item: StreamItem<'_>, frame: &ByteString, out: &mut Vec<SourceEvent>) {
         let mut sink = Sink::new(frame, out);
         if self.settled.is_some() {
@@ -212,7 +221,7 @@ impl Decoder {
         self.is_first = false;
     }
 
-    /// JSON that no rule knows is passed on whole.
+    /// Emits unknown JSON unchanged, as custom content.
     pub(crate) fn handle_unknown(&mut self, raw: &Raw<'_>, frame: &ByteString, out: &mut Vec<SourceEvent>) {
         if self.settled.is_some() {
             self.counts.late += 1;
@@ -223,12 +232,12 @@ impl Decoder {
         self.show_raw(&raw.to_value(), &mut sink);
     }
 
-    /// How the task came to rest, if it has.
+    /// Returns how the turn ended, or `None` while the task works.
     pub fn settled(&self) -> Option<Settled> {
         self.settled
     }
 
-    /// The task, once it is known.
+    /// Returns the task, once it is known.
     pub fn task_ref(&self) -> Option<TaskRef> {
         let has_task = !self.memory.task_id.is_empty();
         has_task.then(|| TaskRef {
@@ -237,7 +246,7 @@ impl Decoder {
         })
     }
 
-    /// What was counted instead of shown.
+    /// Returns the counters of input that was not emitted.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -247,12 +256,12 @@ impl Decoder {
         self.speech.holds_any()
     }
 
-    /// Nothing followed a text that is held: it is shown as a notice.
+    /// Emits held texts as notices, because nothing decided before.
     pub fn release_held(&mut self, out: &mut Vec<SourceEvent>) {
         self.release(&mut Sink::new(&ByteString::new(), out));
     }
 
-    /// True once anything of the task was read.
+    /// Returns `true` once anything of the task was decoded.
     pub(crate) fn has_heard(&self) -> bool {
         !self.is_first
     }
@@ -261,12 +270,12 @@ impl Decoder {
         &self.memory
     }
 
-    /// What the next turn of the same task needs to know.
+    /// Returns the state that the next turn of the same task needs.
     pub fn into_memory(self) -> TaskMemory {
         self.memory
     }
 
-    /// Data parts of 0.3 over REST are wrapped; a message under `content` gives that dialect away.
+    /// Learns the dialect from an item: a message under `content` is 0.3 over REST, where data parts are wrapped.
     fn learn_dialect(&mut self, item: &StreamItem<'_>) {
         let as_content = match item {
             StreamItem::Task(task) => task.history.iter().any(|message| message.parts_as_content),
@@ -291,7 +300,7 @@ impl Decoder {
         !self.is_first && !self.memory.task_id.is_empty()
     }
 
-    /// Takes note of the task, and opens the lane of a sub-agent.
+    /// Records the task, and opens the lane of a sub-agent.
     fn meet(&mut self, task_id: &str, context_id: &str, sink: &mut Sink<'_>) {
         let news = self.is_first || self.memory.task_id.is_empty();
         if self.memory.task_id.is_empty() {
@@ -308,14 +317,14 @@ impl Decoder {
         }
     }
 
-    /// The ids that lead back to the task.
+    /// Returns the ids of the task as metadata.
     fn task_metadata(&self) -> Metadata {
         let ids = [(TaskRef::TASK_ID, &self.memory.task_id), (TaskRef::CONTEXT_ID, &self.memory.context_id)];
         let set = ids.into_iter().filter(|(_, id)| !id.is_empty());
         set.map(|(key, id)| (key.to_owned(), (&**id).into())).collect()
     }
 
-    /// An update of this agent and task.
+    /// Returns an update of this agent and task.
     fn update(&self, block: ContentBlock, channel: Channel) -> Update {
         let mut update = Update::new(block);
         update.source = self.source.clone();
@@ -329,12 +338,12 @@ impl Decoder {
         has_task.then(|| ResponseId::new(self.memory.task_id.clone()))
     }
 
-    /// The agent speaks another version than it was asked in.
+    /// Sets the dialect of an agent that responds in another version than that of the request.
     pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
         self.dialect = dialect;
     }
 
-    /// What could not be read was the trace of a cut that is being mended.
+    /// Drops an undecodable frame that a cut left, because the stream is being recovered.
     pub(crate) fn forget_unread(&mut self) {
         self.unread = None;
     }
@@ -351,13 +360,13 @@ impl Decoder {
         sink.push(self.update(block, Channel::Intermediate));
     }
 
-    /// The agent, or the transport, reported an error: the task's stream has failed.
+    /// Handles an error of the agent or the transport: the task's stream has failed.
     pub fn handle_error(&mut self, error: &WireError, out: &mut Vec<SourceEvent>) {
         self.fail(failure_of(error), out);
     }
 }
 
-/// Metadata behind a shared pointer, unless there is none.
+/// Returns metadata behind a shared pointer, or `None` if there are none.
 fn shared(metadata: Metadata) -> Option<Arc<Metadata>> {
     (!metadata.is_empty()).then(|| Arc::new(metadata))
 }

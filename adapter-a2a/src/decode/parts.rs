@@ -1,4 +1,4 @@
-//! Parts as updates: words, thoughts, files, data, tool calls, and what no rule knows.
+//! Decodes parts into updates: text, thinking, files, data, tool calls, and unknown parts.
 
 use aqueduct_core::{
     ByteString, Channel, ContentBlock, MessageId, Metadata, Mode, Source, Timestamp, Track, Update, wellknown,
@@ -11,24 +11,24 @@ use super::{Decoder, metadata};
 use crate::recognise::Sign;
 use crate::wire::{Content, Dialect, Part, Text};
 
-/// Where the parts of one message or artifact go.
+/// The place of the parts of one message or artifact.
 pub(super) struct Place {
     pub(super) source: Source,
     pub(super) message_id: ByteString,
     pub(super) track: Track,
     pub(super) channel: Channel,
     pub(super) created_at: Option<Timestamp>,
-    /// For the first update.
+    /// Metadata for the first update.
     pub(super) metadata: Metadata,
-    /// True if no more words follow.
+    /// Set if no more text follows.
     pub(super) last: bool,
 }
 
-/// The member of a card that holds the operations on it, as frontends of A2UI read it.
+/// The member of a card that contains the operations on it, as frontends of A2UI expect it.
 const OPERATIONS: &str = "a2ui_operations";
 
 impl Decoder {
-    /// An update at a place.
+    /// Returns an update at a place.
     pub(super) fn update_at(&self, place: &Place, block: ContentBlock) -> Update {
         let mut update = self.update(block, place.channel);
         update.source = place.source.clone();
@@ -38,7 +38,7 @@ impl Decoder {
         update
     }
 
-    /// Every part, words as fragments that follow each other. `skip_text` leaves words out that were recognised.
+    /// Emits every part, text as consecutive fragments. `skip_text` omits text that was recognised.
     pub(super) fn emit_parts(
         &mut self,
         parts: Vec<Part<'_>>,
@@ -63,14 +63,14 @@ impl Decoder {
                 metadata::put_part(&mut beside, &part);
             }
             let Content::Text(text) = part.content else { continue };
-            // Text around a file is not glued together.
+            // Texts around a file are not joined.
             let is_cut = parts.peek().is_some_and(|next| next.as_text().is_none());
             let last = (place.last && texts_left == 0) || is_cut;
             self.emit_words(sink.share(text), thinking, Mode::Append, last, beside, place, sink);
         }
     }
 
-    /// The whole words of an artifact or message anew: only what differs will show.
+    /// Emits the complete text of an artifact or message again: the stream machine shows only the difference.
     pub(super) fn emit_whole(
         &mut self,
         parts: &[Part<'_>],
@@ -119,15 +119,15 @@ impl Decoder {
         sink.push(update);
     }
 
-    /// Takes note of an answer that is more than white space.
+    /// Records an answer that is not blank.
     pub(super) fn note_answer(&mut self, channel: Channel, text: &str) {
         self.answer_shown =
             self.answer_shown || (channel == Channel::Answer && !text.trim_start().is_empty());
     }
 
-    /// A part that is no words.
+    /// Emits a part that is not text.
     pub(super) fn emit_other(&mut self, mut part: Part<'_>, place: &mut Place, sink: &mut Sink<'_>) {
-        // The dialect may have been learned from this very frame.
+        // The dialect may have been learned from this frame.
         if self.dialect == Dialect::V03Rest && self.config.dialect != Dialect::V03Rest {
             part.unwrap_data();
         }
@@ -188,7 +188,7 @@ impl Decoder {
         sink.push(update);
     }
 
-    /// The first operation makes a card, the others are added to it.
+    /// Emits operations on a card: the first creates it, the others are added to it.
     fn emit_card(
         &mut self,
         kind: &str,
@@ -216,7 +216,7 @@ impl Decoder {
         part.metadata.is_some() && self.config.recognisers.part(part) == Some(Sign::Thinking)
     }
 
-    /// What was recognised, as an event. `text` is what was said, `id` what the call is called if it has no id.
+    /// Emits recognised content. `text` is the original text, `id` the id of a call without one.
     pub(super) fn emit_sign(
         &mut self,
         sign: Sign,
@@ -270,7 +270,7 @@ pub(super) fn file_value(key: &str, content: &Text<'_>, part: &Part<'_>) -> Valu
     Value::Object(value)
 }
 
-/// A number that stands for a part that is no words.
+/// Returns a hash of a part that is not text.
 pub(super) fn part_number(part: &Part<'_>) -> u64 {
     let content = match &part.content {
         Content::Text(text) | Content::Bytes(text) | Content::Url(text) | Content::Unknown(text) => {

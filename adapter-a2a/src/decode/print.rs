@@ -1,19 +1,19 @@
-//! What is remembered of a text instead of the text: core's fingerprint, and how much there was of it.
+//! Fingerprints of texts: the fingerprint of core, and the length.
 
 use aqueduct_core::fingerprint::{self, Fingerprint, hash_bytes};
 
-/// How a whole text relates to one that is remembered.
+/// How a complete text relates to a remembered one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Relation<'a> {
-    /// The same, up to white space at the ends.
+    /// Equal, up to white space at the ends.
     Same,
-    /// It starts with what is remembered; this is the rest.
+    /// Starts with the remembered text; contains the rest.
     Extends(&'a str),
-    /// Something else, or nothing is remembered.
+    /// Different, or nothing is remembered.
     Different,
 }
 
-/// A running summary of a text.
+/// A running fingerprint of a text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Print {
     words: Fingerprint,
@@ -28,7 +28,7 @@ impl Print {
         print
     }
 
-    /// A number that stands for a text.
+    /// Returns a hash of a text.
     pub(crate) fn number(text: &str) -> u64 {
         hash_bytes(0, text.as_bytes())
     }
@@ -39,7 +39,7 @@ impl Print {
         self.has_words = self.has_words || !delta.trim_start().is_empty();
     }
 
-    /// True if there was nothing but white space.
+    /// Returns `true` if the text is blank.
     pub(crate) fn is_blank(&self) -> bool {
         !self.has_words
     }
@@ -60,7 +60,7 @@ impl Print {
         }
     }
 
-    /// How a text relates to several that are remembered, one after the other, with any white space between them.
+    /// Returns how a text relates to the concatenation of several remembered ones, with any white space between them.
     pub(crate) fn relation_to_all<'a, 'p>(
         prints: impl Iterator<Item = &'p Print>,
         whole: &'a str,

@@ -1,8 +1,8 @@
-//! Questions to the user, which end a turn; and the one that this turn answers, which does not.
+//! Interrupts, which end a turn; and the repetition of the one that this turn answers, which does not.
 //!
-//! Agents restate a task before they go on with it, with the question that was just answered as its status. So a
-//! question that repeats the answered one is held back: if anything follows, the agent has gone on; if the stream ends
-//! with it, the question stands.
+//! Agents repeat a task before they continue it, with the answered interrupt as its status. So an interrupt that
+//! repeats the answered one is held: if anything follows, the agent has continued; if the stream ends with it, the
+//! interrupt is pending.
 
 use aqueduct_core::{
     ByteString, Channel, ContentBlock, Interrupt, InterruptId, Metadata, SourceEvent, Timestamp,
@@ -18,10 +18,10 @@ use crate::question::{self, Question};
 use crate::recognise::Sign;
 use crate::wire::{Message, Part, TaskState};
 
-/// What a question is known by.
+/// The identity of an interrupt.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// The id of its message, as a number.
+    /// A hash of the id of its message.
     message: Option<u64>,
     at: Option<Timestamp>,
     turn: u32,
@@ -33,8 +33,8 @@ impl Asked {
         Self { message, at, turn }
     }
 
-    /// True if it is the same as one of an earlier turn: the same message, of no other moment; or, where messages have
-    /// no id, of the same moment.
+    /// Returns `true` if it equals one of an earlier turn: the same message, with the same or no time; or, for messages
+    /// without an id, the same time.
     fn repeats(&self, earlier: &Self) -> bool {
         let same_moment = self.at.zip(earlier.at).map(|(own, other)| own == other);
         let is_same = match (self.message, earlier.message) {
@@ -47,7 +47,7 @@ impl Asked {
 }
 
 impl Decoder {
-    /// `input-required` and `auth-required`.
+    /// Handles `input-required` and `auth-required`.
     pub(super) fn ask(
         &mut self,
         state: &TaskState<'_>,
@@ -65,7 +65,7 @@ impl Decoder {
             return self.finish(Settled::Completed, sink.out);
         }
         if let Some(message) = &message {
-            // The next turn's history has the question among what was said.
+            // The history of the next turn contains this message.
             let text = joined_text(&message.parts);
             self.memory.messages.note(message, &text, true, &self.config.limits);
         }
@@ -78,7 +78,7 @@ impl Decoder {
         let interrupts = self.questions(state, message.as_ref(), beside);
         self.memory.interrupts = interrupts.iter().map(|interrupt| interrupt.id.clone()).collect();
         if is_answered {
-            // What comes next tells whether the agent goes on or asks once more.
+            // The next events show whether the agent continues or asks once more.
             self.at_end = AtEnd::AsksAgain;
             self.held = interrupts;
             return;
@@ -95,7 +95,7 @@ impl Decoder {
         }
     }
 
-    /// Returns `true` if a task waits for nothing but tools that the frontend offered.
+    /// Returns `true` if a task waits only for tools that the frontend offered.
     fn calls_frontend(&self, message: &Message<'_>) -> bool {
         let offered = &self.config.frontend_tools;
         let is_call = |part: &Part<'_>| match self.config.recognisers.part(part) {
@@ -106,7 +106,7 @@ impl Decoder {
         !offered.is_empty() && calls.peek().is_some() && calls.all(is_call)
     }
 
-    /// The calls, and the end of the turn: the frontend runs them, and the next turn brings their results.
+    /// Emits the calls and the end of the turn: the frontend executes them, and the next turn contains their results.
     fn call_frontend(&mut self, message: &Message<'_>, asked: Asked, sink: &mut Sink<'_>) {
         self.memory.interrupts.clear();
         self.memory.asked = Some(asked);
@@ -124,7 +124,7 @@ impl Decoder {
         self.finish(Settled::CalledFrontend, sink.out);
     }
 
-    /// A question as words of the answer, for frontends without interrupts.
+    /// Emits an interrupt as text of the answer, for frontends without interrupts.
     fn ask_in_words(
         &mut self,
         state: &TaskState<'_>,
@@ -146,7 +146,7 @@ impl Decoder {
         }
     }
 
-    /// The interrupts that a status asks for: one for each question of its framework, or one for the status.
+    /// Returns the interrupts of a status: one for each question of its framework, or one for the status.
     fn questions(
         &mut self,
         state: &TaskState<'_>,
@@ -174,7 +174,7 @@ impl Decoder {
         found.into_iter().map(of_question).collect()
     }
 
-    /// What all questions of a status share.
+    /// Returns an interrupt with what all interrupts of a status share.
     fn question(
         &self,
         state: &TaskState<'_>,
@@ -184,7 +184,7 @@ impl Decoder {
     ) -> Interrupt {
         let is_auth = matches!(state, TaskState::AuthRequired);
         let asked = message.and_then(|message| message.message_id.set());
-        // Stable: the same question of the same task has the same id, however often it is told.
+        // The id is stable: the same interrupt of the same task has the same id, however often it is sent.
         let id = match asked {
             Some(asked) => format!("{}:{asked}", self.memory.task_id),
             None => format!("{}:{}:{}", self.memory.task_id, state.v03_name(), self.memory.turn),
@@ -212,19 +212,19 @@ impl Decoder {
         interrupt
     }
 
-    /// Returns `true` if the agent has restated the question that this turn answers, and said nothing since.
+    /// Returns `true` if the agent has repeated the interrupt that this turn answers, and sent nothing since.
     pub fn asks_again(&self) -> bool {
         self.at_end == AtEnd::AsksAgain
     }
 
-    /// More came after a question that was held back: it was only restated.
+    /// Drops a held interrupt, because more input followed: it was only repeated.
     pub(super) fn go_on(&mut self) {
         if !std::mem::take(&mut self.held).is_empty() {
             self.at_end = AtEnd::Cut;
         }
     }
 
-    /// Nothing more came: the question stands.
+    /// Emits a held interrupt, because the stream ended: it is pending.
     pub(super) fn ask_again(&mut self, out: &mut Vec<SourceEvent>) {
         for interrupt in std::mem::take(&mut self.held) {
             out.push(SourceEvent::InterruptRequested { source: self.source.clone(), interrupt });

@@ -1,4 +1,4 @@
-//! Where decoded events go, and how text of a frame becomes text of an event without a copy.
+//! The output of the decoder for one frame; shares text of the frame with events without a copy.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use aqueduct_core::{ByteString, SourceEvent};
 
 use crate::wire::Text;
 
-/// Where events go while one frame is read.
+/// The output while one frame is decoded.
 pub(super) struct Sink<'s> {
     frame: &'s ByteString,
     pub(super) out: &'s mut Vec<SourceEvent>,
@@ -17,7 +17,7 @@ impl<'s> Sink<'s> {
         Self { frame, out }
     }
 
-    /// The text as a slice of the frame, if it is one.
+    /// Returns the text as a slice of the frame, if it is one.
     pub(super) fn share(&self, text: Text<'_>) -> ByteString {
         match text.0 {
             Cow::Owned(text) => ByteString::from(text),
@@ -25,7 +25,7 @@ impl<'s> Sink<'s> {
         }
     }
 
-    /// The same for a plain string.
+    /// As [`share`](Self::share), for a plain string.
     pub(super) fn share_str(&self, text: &str) -> ByteString {
         let frame = self.frame.as_ptr().addr()..=self.frame.as_ptr().addr() + self.frame.len();
         let start = text.as_ptr().addr();

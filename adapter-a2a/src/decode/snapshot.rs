@@ -1,7 +1,8 @@
-//! Whole tasks: the first event of a stream, the answer to a blocking call, the snapshot after a reconnect, the end.
+//! Complete tasks: the first event of a stream, the response to a blocking call, the snapshot after a reconnect, the
+//! end.
 //!
-//! A task is told in the order history, artifacts, status; whatever was shown before adds nothing. History is
-//! where status messages are found that were said while nobody listened.
+//! A task is decoded in the order history, artifacts, status; content that was shown before adds nothing. The history
+//! contains status messages that were sent while no stream was open.
 
 use aqueduct_core::{Channel, Metadata};
 use serde_json::Value;
@@ -21,8 +22,8 @@ impl Decoder {
     pub(super) fn task(&mut self, task: Task<'_>, sink: &mut Sink<'_>) {
         self.meet(&task.id, &task.context_id, sink);
         let class = task.status.state.class();
-        // The first snapshot of a further turn shows what earlier turns left; if they were read elsewhere, it is
-        // taken as known. (One that has come to rest already is the answer itself.)
+        // The first snapshot of a further turn contains the content of earlier turns; if another client decoded them,
+        // it is recorded as known. (A task that has already ended is the answer itself.)
         let is_baseline = self.is_first
             && self.config.follow_up
             && class == StateClass::Active
@@ -34,7 +35,7 @@ impl Decoder {
                 let turn = self.memory.turn;
                 let record = self.memory.record(&place, Kind::Words(Channel::Answer), &self.config.limits);
                 record.set(&joined_text(&artifact.parts));
-                // An answer of a turn before this one.
+                // An answer of an earlier turn.
                 record.turn = turn.saturating_sub(1);
                 continue;
             }
@@ -56,7 +57,7 @@ impl Decoder {
         self.status(task.status, beside, false, sink);
     }
 
-    /// What the agent said, as far as nobody heard it yet. What users said is theirs, and known.
+    /// Emits messages of the agent that were not received before. Messages of users are known.
     fn history(&mut self, history: Vec<Message<'_>>, is_baseline: bool, sink: &mut Sink<'_>) {
         let sent = self.config.sent_message_id.as_deref();
         let after = sent.and_then(|sent| history.iter().rposition(|message| *message.message_id == *sent));
@@ -74,7 +75,7 @@ impl Decoder {
         }
     }
 
-    /// A message of the history. One that repeats the answer is the answer as the server filed it.
+    /// Handles a message of the history. One that repeats the answer is the answer as the server stored it.
     fn past_message(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
         if self.reads_marks() && self.marked_message(&message, Heard::Past, false, sink) {
             return;
@@ -85,7 +86,7 @@ impl Decoder {
             self.memory.messages.note(&message, &text, false, &self.config.limits);
             return;
         }
-        let (beside, at) = (Metadata::new(), None);
+        let (beside, at) = (None, None);
         self.stream_text(Spoken { message, beside, at, live: false, is_bare: false }, sink);
     }
 }

@@ -1,6 +1,6 @@
-//! Status updates and messages: words on the way, tool notices, questions, the end.
+//! Status updates and messages: intermediate text, tool notices, interrupts, the end.
 
-use aqueduct_core::{ByteString, Channel, Metadata, Mode, Timestamp, Track};
+use aqueduct_core::{ByteString, Channel, Metadata, Mode, Source, Timestamp, Track};
 use serde_json::{Value, json};
 
 use super::marked::Heard;
@@ -13,7 +13,7 @@ use crate::recognise::Sign;
 use crate::wire::{Message, Part, Raw, StateClass, StatusUpdate, TaskState, TaskStatus, Text, time};
 use aqueduct_core::ContentBlock;
 
-/// Name of the custom block that carries a state no rule knows, or what was said beside a wordless status.
+/// Name of the custom block that contains an unknown state, or the metadata of a status without a message.
 pub(super) const STATUS: &str = "a2a.status";
 
 impl Decoder {
@@ -28,7 +28,7 @@ impl Decoder {
         self.status(update.status, beside, true, sink);
     }
 
-    /// A status of a live update, or of a snapshot.
+    /// Decodes a status of a live update or of a snapshot.
     pub(super) fn status(
         &mut self,
         status: TaskStatus<'_>,
@@ -55,20 +55,33 @@ impl Decoder {
         }
         match state.class() {
             StateClass::Active => {
-                self.go_on();
-                if self.at_end == AtEnd::Waits {
-                    self.at_end = AtEnd::Cut;
-                }
-                if let Some(message) = message {
-                    let at = created_at;
-                    let speaker = self.speaker(message.metadata.as_ref(), &beside);
-                    let own = speaker.map(|speaker| std::mem::replace(&mut self.source, speaker));
-                    self.stream_text(Spoken { message, beside, at, live, is_bare: false }, sink);
-                    self.source = own.unwrap_or_else(|| self.source.clone());
-                }
+                let speaker =
+                    message.as_ref().and_then(|message| self.speaker(message.metadata.as_ref(), &beside));
+                let beside = super::shared(beside);
+                let spoken = |message| Spoken { message, beside, at: created_at, live, is_bare: false };
+                self.work_on(message.map(spoken), speaker, sink);
             }
             StateClass::Interrupted => self.ask(&state, message, beside, created_at, sink),
             StateClass::Terminal => self.conclude(&state, message, beside, created_at, live, sink),
+        }
+    }
+
+    /// Handles what an agent says while its task works, in its own name or in that of the sub-agent `speaker`.
+    pub(super) fn work_on(
+        &mut self,
+        spoken: Option<Spoken<'_>>,
+        speaker: Option<Source>,
+        sink: &mut Sink<'_>,
+    ) {
+        self.go_on();
+        if self.at_end == AtEnd::Waits {
+            self.at_end = AtEnd::Cut;
+        }
+        let Some(spoken) = spoken else { return };
+        let own = speaker.map(|speaker| std::mem::replace(&mut self.source, speaker));
+        self.stream_text(spoken, sink);
+        if let Some(own) = own {
+            self.source = own;
         }
     }
 
@@ -93,7 +106,7 @@ impl Decoder {
         sink.push(update);
     }
 
-    /// Returns `true` if the metadata of a status without a message was a notice, which is shown as what it is.
+    /// Emits the notices in the metadata of a status without a message. Returns `false` if there are none.
     fn wordless_notices(&mut self, beside: &Metadata, at: Option<Timestamp>, sink: &mut Sink<'_>) -> bool {
         let Some(event) = beside.get(metadata::EVENT).and_then(Value::as_object) else { return false };
         let signs = self.config.recognisers.status_text("", Some(event));
@@ -111,7 +124,7 @@ impl Decoder {
         true
     }
 
-    /// A message as a text of its own, unless it was heard before or is made of notices.
+    /// Emits a message as a separate text, unless it was received before or consists of notices.
     pub(super) fn say(
         &mut self,
         message: Message<'_>,
@@ -130,7 +143,7 @@ impl Decoder {
         self.say_noted(message, novelty, beside, created_at, channel, sink);
     }
 
-    /// The same for a message whose novelty is known.
+    /// As [`say`](Self::say), for a message whose novelty is known.
     pub(super) fn say_noted(
         &mut self,
         message: Message<'_>,
@@ -165,7 +178,7 @@ impl Decoder {
         }
     }
 
-    /// True if the words of a message were notices, which are told as what they are.
+    /// Emits the notices that the text of a message consists of. Returns `false` if it is not made of notices.
     fn say_notices(
         &mut self,
         message: &Message<'_>,
@@ -191,7 +204,7 @@ impl Decoder {
         true
     }
 
-    /// The notices that a message is made of; none if it is made of anything else.
+    /// Returns the notices that a message consists of; none if it contains anything else.
     pub(super) fn notices(&self, message: &Message<'_>, text: &str) -> Vec<Sign> {
         let own = message.metadata.as_ref().and_then(Raw::to_object);
         let signs = self.config.recognisers.status_text(text, own.as_ref());
@@ -202,7 +215,7 @@ impl Decoder {
         if signs.iter().any(doubtful) { Vec::new() } else { signs }
     }
 
-    /// The id that a message goes by: its own, unless it has none or had other words before.
+    /// Returns the id of a message: its own, unless it has none or had another text before.
     pub(super) fn message_place(
         &mut self,
         message: &Message<'_>,
@@ -216,7 +229,8 @@ impl Decoder {
         }
     }
 
-    /// A reply without a task is the answer, and all of it. On the stream of a task it is part of the answer.
+    /// Handles a message without a task, which is the complete answer. On the stream of a task it is part of the
+    /// answer.
     pub(super) fn bare_message(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
         let on_task = !self.memory.task_id.is_empty() && !self.is_first;
         if self.memory.context_id.is_empty() {
@@ -226,16 +240,20 @@ impl Decoder {
             sink.push(aqueduct_core::SourceEvent::LaneOpened(self.source.clone()));
         }
         if on_task {
-            self.at_end = AtEnd::Answered;
-            let (beside, at) = (Metadata::new(), None);
-            return self.stream_text(Spoken { message, beside, at, live: true, is_bare: true }, sink);
+            return self.message_on_task(message, sink);
         }
         self.say(message, Metadata::new(), None, Channel::Answer, true, sink);
         self.finish(Settled::Completed, sink.out);
     }
+
+    /// A message on the stream of a task: part of the answer.
+    pub(super) fn message_on_task(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
+        self.at_end = AtEnd::Answered;
+        self.stream_text(Spoken { message, beside: None, at: None, live: true, is_bare: true }, sink);
+    }
 }
 
-/// The words of several parts; borrowed if there is only one.
+/// The text of several parts; borrowed if there is only one.
 pub(super) enum Joined<'t> {
     One(&'t str),
     Many(String),
@@ -252,7 +270,7 @@ impl std::ops::Deref for Joined<'_> {
     }
 }
 
-/// The words of all parts, joined without separator.
+/// Returns the text of all parts, joined without separator.
 pub(super) fn joined_text<'t>(parts: &'t [Part<'_>]) -> Joined<'t> {
     let mut texts = parts.iter().filter_map(Part::as_text).map(Text::as_str);
     match (texts.next(), texts.next()) {
@@ -262,13 +280,13 @@ pub(super) fn joined_text<'t>(parts: &'t [Part<'_>]) -> Joined<'t> {
     }
 }
 
-/// Parts that are no words, as 1.0 JSON, for whoever answers a question.
+/// Returns the parts that are not text, as 1.0 JSON, for the frontend that shows an interrupt.
 pub(super) fn other_parts(parts: &[Part<'_>]) -> Vec<Value> {
     let others = parts.iter().filter(|part| part.as_text().is_none());
     others.map(|part| part.to_json(crate::wire::Dialect::V1)).collect()
 }
 
-/// A schema that came with a question.
+/// Returns the schema of the reply that an interrupt contains.
 pub(super) fn response_schema(parts: &[Part<'_>]) -> Option<Value> {
     parts.iter().filter_map(Part::data_value).find_map(|data| {
         let keys = ["responseSchema", "response_schema", "schema"];
@@ -276,7 +294,7 @@ pub(super) fn response_schema(parts: &[Part<'_>]) -> Option<Value> {
     })
 }
 
-/// Metadata of a raw object, or none.
+/// Returns the metadata of a raw object; empty if there is none.
 pub(super) fn raw_metadata(raw: Option<&Raw<'_>>) -> Metadata {
     raw.and_then(Raw::to_object).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What becomes what, row by row; and that no input, however odd, leads to a broken run.
+//! The mapping, row by row; and no input, however odd, leads to an unbalanced run.
 
 use aqueduct_core::testing::{InvariantChecker, run_to_end, trace};
 use aqueduct_core::{Interrupt, RunOutcome};
@@ -317,7 +317,7 @@ fn closing_messages() {
     let close = |config: DecodeConfig, streamed: &str, closing: &str| {
         traced(config, &[text("a", streamed, false), status("TASK_STATE_COMPLETED", says("e", closing))])
     };
-    // Repeats: nothing. Continues: the rest. Differs: a remark on the way, or part of the answer if that is wanted.
+    // Repeats: nothing. Continues: the rest. Differs: intermediate text, or part of the answer if configured.
     let trace = close(DecodeConfig::root(), "The answer.", "The answer.\n");
     assert_eq!(trace.matches("The answer.").count(), 1, "{trace}");
     let trace = close(DecodeConfig::root(), "The ans", "The answer.");
@@ -327,7 +327,7 @@ fn closing_messages() {
     let config = DecodeConfig { closing_remark: ClosingRemark::Answer, ..DecodeConfig::root() };
     let trace = close(config, "The answer.", "Done.");
     assert!(trace.contains("text+ run/3 message=\"e\""), "{trace}");
-    // Without any other answer it is the answer, also if a status said the same before.
+    // Without any other answer it is the answer, also if a status had the same text before.
     let trace =
         traced(DecodeConfig::root(), &[working("s", "42"), status("TASK_STATE_COMPLETED", says("s", "42"))]);
     assert!(trace.contains("text+ run/2 message=") && trace.matches("42").count() == 1, "{trace}");
@@ -483,7 +483,7 @@ fn memory_is_bounded() {
     assert_eq!(out.len(), 40);
 }
 
-/// An agent that makes an artifact of every chunk and ends none of them.
+/// An agent that creates an artifact for every chunk and ends none of them.
 #[test]
 fn any_number_of_artifacts_can_be_shown() {
     let mut events: Vec<Value> = (0..1000).map(|n| text(&format!("a{n}"), &format!("{n} "), false)).collect();

@@ -1,8 +1,8 @@
-//! Tool notices: which end belongs to which start.
+//! Tool notices: matches ends to starts.
 //!
-//! Notices rarely have ids. An end is taken for the oldest open call with the same name and agent, then with the
-//! same name, then (for an end that names no tool) of the same agent, then the oldest of all. Names are compared
-//! by their letters and digits alone: frameworks show `list_apps` as "List Apps".
+//! Notices rarely have ids. An end is matched to the oldest open call with the same name and agent, then with the same
+//! name, then (for an end without a tool name) of the same agent, then the oldest of all. Only letters and digits of
+//! names are compared: frameworks show `list_apps` as "List Apps".
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ struct OpenCall {
     agent: Option<String>,
 }
 
-/// The calls that wait for their end.
+/// The open calls.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Calls {
     open: VecDeque<OpenCall>,
@@ -31,7 +31,7 @@ fn fold(name: &str) -> String {
 }
 
 impl Calls {
-    /// A call that begins. `fallback` is its id if the agent gave none.
+    /// Records a call that begins. `fallback` is its id if the agent sent none.
     pub(super) fn start(&mut self, start: ToolStart, fallback: ByteString, max: usize) -> ContentBlock {
         let id = start.call_id.filter(|id| !id.is_empty()).map_or(fallback, ByteString::from);
         let name = ByteString::from(start.name);
@@ -48,12 +48,12 @@ impl Calls {
         })
     }
 
-    /// True if an end has a call to end by name or id.
+    /// Returns `true` if an open call matches an end by name or id.
     pub(super) fn has_named(&self, end: &ToolEnd) -> bool {
         self.by_id(end).or_else(|| self.by_name(end)).is_some()
     }
 
-    /// A call that ends. Text is what the notice said, for those that tell no output.
+    /// Returns the result of a call that ends. `text` is the text of the notice, for ends without output.
     pub(super) fn end(&mut self, end: ToolEnd, text: &str, fallback: ByteString) -> ContentBlock {
         let at = match (&end.call_id, &end.name) {
             (Some(_), _) => self.by_id(&end),
@@ -76,7 +76,7 @@ impl Calls {
         })
     }
 
-    /// What a tool printed: of the call that was last heard of.
+    /// Returns the output of a tool, attributed to the latest call.
     pub(super) fn output(&self, text: String) -> ContentBlock {
         let (id, name) = self.latest.clone().unzip();
         ContentBlock::ToolResult(ToolResult {
@@ -106,8 +106,8 @@ impl Calls {
             .or_else(|| self.position(|call| call.folded == name))
     }
 
-    /// Unusual notices name the same thing in other words ("Fetching versions", "Versions there"): the only call
-    /// open for that agent is meant.
+    /// Matches an end with other words than its start ("Fetching versions", "Versions there") to the only open call of
+    /// that agent.
     fn by_phrase(&self, end: &ToolEnd) -> Option<usize> {
         let agent = fold(end.agent.as_deref()?);
         let of_agent = |call: &OpenCall| call.agent.as_deref().map(fold).as_ref() == Some(&agent);

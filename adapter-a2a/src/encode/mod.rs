@@ -1,7 +1,8 @@
-//! [`StreamEncoder`]: canonical events in, payloads of an A2A stream out, for one watcher of a task.
+//! [`StreamEncoder`]: encodes canonical events as payloads of an A2A stream, for one watcher of a task.
 //!
-//! What a payload is wrapped in belongs to the binding ([`Envelope`]); framing (SSE, HTTP) belongs to the transport.
+//! The wrapper of a payload belongs to the binding ([`Envelope`]); framing (SSE, HTTP) belongs to the transport.
 
+mod chunk;
 mod writer;
 
 use aqueduct_core::BlockEvent;
@@ -9,22 +10,23 @@ use aqueduct_core::service::{EventEncoder, PayloadSink};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
 
+pub(crate) use chunk::ChunkWriter;
 pub use writer::ItemWriter;
 pub(crate) use writer::begins_at;
 
 use crate::wire::{Dialect, Shown, StreamItem};
 
-/// What stands around each item.
+/// The wrapper around each item.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Envelope {
-    /// A JSON-RPC result that answers the request of that id.
+    /// A JSON-RPC result for the request with that id.
     JsonRpc(Value),
-    /// Nothing: HTTP+JSON.
+    /// No wrapper: HTTP+JSON.
     Bare,
 }
 
 impl Envelope {
-    /// Appends an item with what stands around it.
+    /// Appends an item with its wrapper.
     pub fn write(&self, item: &StreamItem<'_>, dialect: Dialect, out: &mut Vec<u8>) {
         let enveloped = Enveloped { envelope: self, item: Shown(item, dialect) };
         // Writing to memory cannot fail, and all keys are strings.
@@ -33,7 +35,7 @@ impl Envelope {
     }
 }
 
-/// An item with what stands around it.
+/// An item with its wrapper.
 struct Enveloped<'e> {
     envelope: &'e Envelope,
     item: Shown<'e, StreamItem<'e>>,
@@ -50,19 +52,20 @@ impl Serialize for Enveloped<'_> {
     }
 }
 
-/// Converts and writes for one watcher.
+/// Encodes events for one watcher.
 #[derive(Debug)]
 pub struct StreamEncoder {
     writer: ItemWriter,
     dialect: Dialect,
     envelope: Envelope,
+    chunks: ChunkWriter,
     items: Vec<StreamItem<'static>>,
 }
 
 impl StreamEncoder {
-    /// An encoder for what that writer writes.
+    /// Returns an encoder of the items of that writer.
     pub fn new(writer: ItemWriter, dialect: Dialect, envelope: Envelope) -> Self {
-        Self { writer, dialect, envelope, items: Vec::new() }
+        Self { writer, dialect, envelope, chunks: ChunkWriter::default(), items: Vec::new() }
     }
 }
 
@@ -71,7 +74,7 @@ impl EventEncoder for StreamEncoder {
         let mut items = std::mem::take(&mut self.items);
         self.writer.handle_event(event, &mut items);
         for item in &items {
-            sink.push(&mut |out| self.envelope.write(item, self.dialect, out));
+            sink.push(&mut |out| self.chunks.write(&self.envelope, item, self.dialect, out));
         }
         items.clear();
         self.items = items;

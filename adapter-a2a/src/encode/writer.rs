@@ -1,18 +1,18 @@
-//! [`ItemWriter`]: canonical events in, the items of a task's stream out, for one watcher.
+//! [`ItemWriter`]: converts canonical events into the items of a task's stream, for one watcher.
 //!
-//! Converters keep no state, and a status has no append: left alone, thoughts and words on the way would leave as one
-//! status message per token. The writer holds their fragments back until they are worth a message:
+//! Converters keep no state, and a status cannot be appended to: thinking and intermediate text would become one status
+//! message per token. The writer holds their fragments until they form a message:
 //!
 //! ```text
 //!   fragment ──► held ── a line is complete and more follows ──► message with that line
 //!                  │ ──── `Notes::HELD` bytes ─────────────────► message up to the last space
-//!                  │ ──── something else happens ──────────────► message with what there is
-//!                  └───── the block ends ──────────────────────► message with the rest, which says so
+//!                  │ ──── another kind of event ───────────────► message with all held text
+//!                  └───── the block ends ──────────────────────► message with the rest, marked as the end
 //! ```
 //!
-//! Invariants: no word is lost, doubled or moved to another block; what happens in a lane is told in its order; ids of
-//! messages say where in its block a message stands (`<block>@<byte>`), so that a reader of histories knows what is new.
-//! A clone goes on exactly where the original stood: that is how a watcher starts in the middle of a run.
+//! Invariants: no text is lost, repeated or moved to another block; the events of a lane keep their order; the id of a
+//! message contains its position in the block (`<block>@<byte>`), so that a reader of histories can deduplicate. A
+//! clone continues exactly where the original stood: that is how a watcher starts in the middle of a run.
 
 use std::sync::Arc;
 
@@ -24,37 +24,37 @@ use crate::config::Notes;
 use crate::mark::{COMPLETE, END, Mark};
 use crate::wire::{Message, StreamItem};
 
-/// Converts for one watcher.
+/// Converts events for one watcher.
 #[derive(Debug, Clone)]
 pub struct ItemWriter {
     converters: ConverterSet<StreamItem<'static>>,
     mode: Notes,
-    /// Blocks that are told in messages, while they are open: bounded by the stream machine's `open_blocks`.
+    /// Open blocks that are sent as messages: bounded by the stream machine's `open_blocks`.
     open: IndexMap<BlockId, Note, RandomState>,
 }
 
-/// A block that is told in messages.
+/// A block that is sent as messages.
 #[derive(Debug, Clone)]
 struct Note {
     head: Arc<BlockHead>,
-    /// Bytes that have left.
+    /// The number of bytes sent.
     said: usize,
-    /// What has not.
+    /// The text that was not sent yet.
     held: String,
 }
 
 impl ItemWriter {
-    /// A writer with these converters.
+    /// Returns a writer with these converters.
     pub fn new(converters: ConverterSet<StreamItem<'static>>, mode: Notes) -> Self {
         Self { converters, mode, open: IndexMap::default() }
     }
 
-    /// Appends what `event` looks like: nothing, one item or several.
+    /// Appends the items of `event`: none, one or several.
     pub fn handle_event(&mut self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
         match event {
             BlockEvent::BlockDelta { block, delta } if is_note(block) => self.hold(block, delta, out),
             BlockEvent::BlockEnded { block, .. } if is_note(block) => self.end(block, event, out),
-            // Deltas of other blocks, and beginnings that tell nothing yet, are no reason to break a line.
+            // Deltas of other blocks, and starts without content, are no reason to break a line.
             BlockEvent::BlockDelta { .. } => self.converters.convert(event, out),
             BlockEvent::BlockStarted(block) if is_note(block) => self.converters.convert(event, out),
             _ => {
@@ -77,7 +77,7 @@ impl ItemWriter {
         }
     }
 
-    /// The end rides on the last words, if there are any left.
+    /// Ends a block. The end is marked on the last message, if there is text left.
     fn end(&mut self, block: &BlockHead, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
         let mut end = Vec::new();
         self.converters.convert(event, &mut end);
@@ -96,7 +96,7 @@ impl ItemWriter {
         }
     }
 
-    /// Tells what is held of every block.
+    /// Sends the held text of every block.
     fn flush(&mut self, out: &mut Vec<StreamItem<'static>>) {
         for note in self.open.values_mut().filter(|note| !note.held.is_empty()) {
             note.say(note.held.len(), &self.converters, None, out);
@@ -109,7 +109,7 @@ impl Note {
         Self { head: Arc::clone(head), said: 0, held: String::new() }
     }
 
-    /// Tells the first `len` bytes of what is held.
+    /// Sends the first `len` bytes of the held text.
     fn say(
         &mut self,
         len: usize,
@@ -133,7 +133,7 @@ impl Note {
         self.said += len;
     }
 
-    /// A converter cannot count: it names a message after its block.
+    /// Assigns the ids of messages: a converter cannot count, and uses the id of the block.
     fn number(&self, items: &mut [StreamItem<'static>]) {
         for message in items.iter_mut().filter_map(message_of_mut) {
             if *message.message_id == *self.head.id.as_str() {
@@ -143,17 +143,17 @@ impl Note {
     }
 }
 
-/// Where in its block a message stands.
+/// Returns the id of a message at that position of its block.
 fn place(block: &str, at: usize) -> String {
     format!("{block}@{at}")
 }
 
-/// The byte at which a message of that id begins, if it is one of ours.
+/// Returns the byte at which the message with that id begins, if this writer assigned the id.
 pub(crate) fn begins_at(message_id: &str) -> Option<usize> {
     message_id.rsplit_once('@')?.1.parse().ok()
 }
 
-/// How much of a held text is worth a message: all complete lines, if more follows the last of them.
+/// Returns how much of a held text to send: all complete lines, if more follows the last of them.
 fn ready(held: &str) -> usize {
     let line = held.trim_end().rfind('\n').map_or(0, |at| at + 1);
     if line > 0 || held.len() < Notes::HELD {

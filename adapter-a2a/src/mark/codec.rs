@@ -1,7 +1,6 @@
-//! The values of marks: outcomes, failures, questions and usage, to JSON and back.
+//! The values of marks: outcomes, failures, interrupts and usage, to JSON and back.
 //!
-//! Reading never fails: a member that is missing or of another type is absent, and what cannot be without it has a
-//! word of its own.
+//! Parsing never fails: a member that is missing or of another type is absent, and a required one gets a placeholder.
 
 use std::sync::Arc;
 
@@ -66,7 +65,7 @@ pub(crate) fn interrupt_value(interrupt: &Interrupt) -> Value {
     Value::Object(map)
 }
 
-/// A question without an id cannot be answered, and is none.
+/// Parses an interrupt. Returns `None` for one without an id, which could not be answered.
 pub(crate) fn interrupt_of(value: &Value) -> Option<Interrupt> {
     let reason = text(value, "reason").unwrap_or_else(|| ByteString::from_static("input_required"));
     let mut interrupt = Interrupt::new(text(value, "id")?, reason);

@@ -1,8 +1,9 @@
-//! The marks by which Aqueduct tells its own client what A2A has no words for: what a piece is (a thought, a tool
-//! call, a step), whose it is (its lane), and what it belongs to. Foreign clients see metadata they may ignore.
+//! Marks: metadata with which Aqueduct's server sends its own client what A2A cannot express: the kind of a piece
+//! (thinking, a tool call, a step), its lane, and what it belongs to. Other clients receive metadata that they may
+//! ignore.
 //!
-//! A mark is one object under [`KEY`] in the metadata of an artifact or a message. Converters write it, the
-//! decoder reads it; both spell it here and only here. The table of its members is in `docs/a2a.md` §7.
+//! A mark is one object under [`KEY`] in the metadata of an artifact or a message. Converters write it and the decoder
+//! reads it; its members are defined only here. Their table is in `docs/a2a.md` §7.
 
 mod codec;
 
@@ -19,57 +20,57 @@ use crate::wire::Raw;
 /// The metadata key of a mark; its number changes when an older reader would misread it.
 pub const KEY: &str = "aqueduct/v1";
 
-/// The URI of the A2A extension whose clients are sent marks, and the pieces of a stream that have no other place in A2A:
-/// tool calls, lanes, thoughts, steps, state and usage. `docs/a2a.md` §7 is its specification.
+/// The URI of the A2A extension whose clients receive marks, and the pieces of a stream that have no other place in
+/// A2A: tool calls, lanes, thinking, steps, state and usage. `docs/a2a.md` §7 is its specification.
 pub const EXTENSION: &str = "urn:aqueduct:a2a:stream:v1";
 
 /// The media type of data parts that carry steps, state, usage and lanes.
 pub const MEDIA_TYPE: &str = "application/vnd.aqueduct.v1+json";
 
-/// The member that names the block which a status message belongs to.
+/// The member that names the block of a status message.
 pub(crate) const BLOCK: &str = "block";
 
-/// The member that says why a block ended.
+/// The member with the reason why a block ended.
 pub(crate) const END: &str = "end";
 
-/// A status message says so if its block is complete; of an artifact, `lastChunk` says it.
+/// The end reason of a complete block on a status message; an artifact has `lastChunk` for it.
 pub(crate) const COMPLETE: &str = "complete";
 
-/// What a mark says a piece is.
+/// The kinds of pieces.
 pub mod kind {
-    /// Words for the reader.
+    /// Text.
     pub const TEXT: &str = "text";
-    /// Thoughts.
+    /// Thinking.
     pub const THINKING: &str = "thinking";
     /// A tool call.
     pub const TOOL_CALL: &str = "tool-call";
-    /// What a tool answered.
+    /// A tool result.
     pub const TOOL_RESULT: &str = "tool-result";
-    /// Content by name.
+    /// Custom content.
     pub const CUSTOM: &str = "custom";
-    /// A sub-agent began.
+    /// The start of a lane.
     pub const LANE_OPENED: &str = "lane-opened";
-    /// A sub-agent ended.
+    /// The end of a lane.
     pub const LANE_CLOSED: &str = "lane-closed";
-    /// A named phase began.
+    /// The start of a step.
     pub const STEP_STARTED: &str = "step-started";
-    /// A named phase ended.
+    /// The end of a step.
     pub const STEP_FINISHED: &str = "step-finished";
-    /// The shared state, whole.
+    /// The complete shared state.
     pub const STATE: &str = "state";
-    /// A change of it.
+    /// A change of the shared state.
     pub const STATE_PATCH: &str = "state-patch";
-    /// Tokens spent.
+    /// Token usage.
     pub const USAGE: &str = "usage";
-    /// A question, before the turn ends.
+    /// An interrupt, before the turn ends.
     pub const INTERRUPT: &str = "interrupt";
-    /// The turn ended well.
+    /// The turn ended without failure.
     pub const FINISHED: &str = "finished";
     /// The turn failed.
     pub const FAILED: &str = "failed";
 }
 
-/// A mark, to be written or as read.
+/// A mark, parsed or to be encoded.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Mark(Map<String, Value>);
 
@@ -78,7 +79,7 @@ impl Mark {
         Self(Map::from_iter([("kind".to_owned(), kind.into())]))
     }
 
-    /// The same, for a piece of that lane. The root's have no lane.
+    /// Adds the lane of a piece. Pieces of the root have none.
     pub(crate) fn of_lane(mut self, lane: &Lane) -> Self {
         let mut path = Vec::new();
         let mut at = Some(lane);
@@ -93,7 +94,7 @@ impl Mark {
         self
     }
 
-    /// A mark that only says whose a piece is, in the words of another one.
+    /// Returns a mark that contains only a lane, from the path in another one.
     pub(crate) fn of_path(path: Option<&Value>) -> Self {
         Self(path.map(|path| ("lane".to_owned(), path.clone())).into_iter().collect())
     }
@@ -108,12 +109,12 @@ impl Mark {
         }
     }
 
-    /// The metadata that holds it.
+    /// Returns the metadata that contain the mark.
     pub(crate) fn into_metadata(self) -> Raw<'static> {
         Raw::from_value(&json!({ KEY: self.0 }))
     }
 
-    /// Reads the mark in some metadata. Most metadata has none, and is not parsed.
+    /// Parses the mark in metadata. Most metadata contain none, and are not parsed.
     pub(crate) fn read(metadata: Option<&Raw<'_>>) -> Option<Self> {
         let raw = metadata.filter(|raw| raw.as_str().contains(KEY))?;
         match raw.to_object()?.remove(KEY)? {
@@ -160,7 +161,7 @@ impl Mark {
         }
     }
 
-    /// The agent, below the one that the task is about. `call` finds the id that a call goes by here.
+    /// Returns the source of the piece, below the agent of the task. `call` returns the id of a call in this stream.
     pub(crate) fn source(&self, base: &Source, call: impl Fn(&str) -> ByteString) -> Source {
         let mut source = base.clone();
         for step in self.0.get("lane").and_then(Value::as_array).into_iter().flatten() {

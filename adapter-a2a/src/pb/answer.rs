@@ -1,36 +1,36 @@
-//! Answers of gRPC calls, read into the wire model.
+//! Decodes responses of gRPC calls into the wire model.
 
 use prost::Message as _;
 
 use super::{v1, v03};
 use crate::call::Call;
-use crate::error::DecodeError;
+use crate::error::Error;
 use crate::version::Version;
 use crate::wire::StreamItem;
 
-/// Reads one event of a stream; nothing if it is an empty message, which says nothing.
+/// Decodes one event of a stream. Returns `None` for an empty message.
 ///
 /// # Errors
 ///
-/// An error if the bytes are no message of the version.
-pub fn read_event(version: Version, message: &[u8]) -> Result<Option<StreamItem<'static>>, DecodeError> {
+/// Returns an error if the bytes are not a message of the version.
+pub fn read_event(version: Version, message: &[u8]) -> Result<Option<StreamItem<'static>>, Error> {
     Ok(match version {
         Version::V1 => StreamItem::from_v1(v1::StreamResponse::decode(message)?),
         Version::V03 => StreamItem::from_v03(v03::StreamResponse::decode(message)?),
     })
 }
 
-/// Reads the answer to a call about one task: the task or the message it was answered with. Nothing if the answer
-/// holds neither, or the call is about something else.
+/// Decodes the response to a call about one task: the task or the message. Returns `None` if the response contains
+/// neither, or the call is about something else.
 ///
 /// # Errors
 ///
-/// An error if the bytes are no message of the version.
+/// Returns an error if the bytes are not a message of the version.
 pub fn read_task_answer(
     call: &Call,
     version: Version,
     message: &[u8],
-) -> Result<Option<StreamItem<'static>>, DecodeError> {
+) -> Result<Option<StreamItem<'static>>, Error> {
     match call {
         Call::SendMessage(_) => Ok(match version {
             Version::V1 => v1::SendMessageResponse::decode(message)?.payload.map(|payload| match payload {

@@ -1,7 +1,7 @@
-//! Cards as messages of both packages, from the JSON that clients of both versions read.
+//! Converts cards from JSON into messages of both packages.
 //!
-//! Of security schemes, those that a card of ours can name are written (bearer and other HTTP schemes, API keys, `OpenID`
-//! Connect, mutual TLS); OAuth flows have no setting here.
+//! Only security schemes that a card of this crate can contain are converted (bearer and other HTTP schemes, API keys,
+//! `OpenID` Connect, mutual TLS); OAuth flows are not supported.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ fn params(value: &Value) -> Option<prost_types::Struct> {
     value.get("params").and_then(Value::as_object).cloned().map(object_from_json)
 }
 
-/// The card of 1.0.
+/// Returns the card of 1.0.
 pub(super) fn v1_card(card: &Value) -> v1::AgentCard {
     v1::AgentCard {
         name: text(card, "name"),
@@ -117,7 +117,7 @@ fn v1_scheme(scheme: &Value) -> v1::SecurityScheme {
     v1::SecurityScheme { scheme: found }
 }
 
-/// The card of 0.3.
+/// Returns the card of 0.3.
 pub(super) fn v03_card(card: &Value) -> v03::AgentCard {
     v03::AgentCard {
         protocol_version: text(card, "protocolVersion"),

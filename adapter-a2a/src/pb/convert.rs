@@ -1,4 +1,5 @@
-//! Stream items to and from the messages of both packages. The two differ in few names, so one macro writes both.
+//! Converts stream items to and from the messages of both packages. The two differ in few names, so one macro
+//! implements both.
 
 use std::borrow::Cow;
 
@@ -27,7 +28,7 @@ fn base64_text(bytes: &[u8]) -> Text<'static> {
     Text::from(STANDARD.encode(bytes))
 }
 
-/// Bytes of a file. Text that is no base64 is carried as the bytes it is made of, rather than dropped.
+/// Returns the bytes of a file. Text that is not base64 is kept as its own bytes, rather than dropped.
 fn base64_bytes(text: &Text<'_>) -> Vec<u8> {
     STANDARD.decode(text.as_bytes()).unwrap_or_else(|_| text.as_bytes().to_vec())
 }
@@ -40,7 +41,7 @@ fn part_with(content: Content<'static>, metadata: Option<prost_types::Struct>) -
     Part { metadata: raw_metadata(metadata), ..Part::new(content) }
 }
 
-/// An enum value by number: its name if it has one, else the number, so that it is not lost.
+/// Returns the name of an enum value, or its number if it has no name, so that it is not lost.
 fn enum_name(name: Option<&'static str>, number: i32) -> Cow<'static, str> {
     name.map_or_else(|| Cow::Owned(number.to_string()), Cow::Borrowed)
 }
@@ -119,7 +120,7 @@ macro_rules! conversions {
                 let name = status.state.$state();
                 let known = $pb::TaskState::from_str_name(name).map(|state| state as i32);
                 Self {
-                    // A state without a number has none here either, unless it came as one.
+                    // A state without a number stays unspecified, unless it arrived as a number.
                     state: known.or_else(|| name.parse().ok()).unwrap_or_default(),
                     $said: status.message.as_ref().map(Into::into),
                     timestamp: status.timestamp.set().and_then(|time| time.parse().ok()),

@@ -1,7 +1,7 @@
-//! A2A over gRPC (feature `proto`): the messages of both packages, and their way to and from the wire model.
+//! A2A over gRPC (feature `proto`): the messages of both packages, and their conversion to and from the wire model.
 //!
-//! The types are generated from `proto/` and checked in. A transport moves messages by method path; here is only
-//! what they hold. Conversions of stream items go both ways for both versions, so one reducer serves gRPC too.
+//! The types are generated from `proto/` and checked in. A transport sends messages by method path; this module only
+//! converts them. Stream items are converted both ways for both versions, so one reducer serves gRPC too.
 //!
 //! ```text
 //! Call ► Endpoint::grpc_request ► (path, metadata, bytes) ► answer::read_* ► StreamItem ► client::TaskClient
@@ -10,8 +10,8 @@
 //!                                                        ► serve::GrpcStatus
 //! ```
 //!
-//! What gRPC cannot carry: members that no rule knows (proto3 drops them before we see them), the order of members
-//! in JSON objects, and the difference between `1` and `1.0` (numbers are doubles; whole ones read as integers).
+//! What gRPC cannot represent: unknown members (proto3 drops them), the order of members in JSON objects, and the
+//! difference between `1` and `1.0` (numbers are doubles; whole ones are decoded as integers).
 
 pub mod answer;
 #[cfg(feature = "server")]
@@ -34,9 +34,9 @@ pub mod v1;
 #[path = "generated/v03.rs"]
 pub mod v03;
 
-/// Method paths of the 1.0 service.
+/// The name of the 1.0 service.
 pub const V1_SERVICE: &str = "lf.a2a.v1.A2AService";
-/// Method paths of the 0.3 service.
+/// The name of the 0.3 service.
 pub const V03_SERVICE: &str = "a2a.v1.A2AService";
 
 #[cfg(test)]

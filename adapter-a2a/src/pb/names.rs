@@ -11,13 +11,13 @@ pub(super) fn config_name(task_id: &str, id: &str) -> String {
     format!("{TASKS}{task_id}{CONFIGS}{id}")
 }
 
-/// The id in a task's name. Clients that leave the prefix out are understood.
+/// Returns the id in the name of a task. Names without the prefix are accepted.
 #[cfg(feature = "server")]
 pub(super) fn task_id(name: &str) -> &str {
     config_ids(name).0
 }
 
-/// The ids in the name of a configuration; the second is empty if it has none.
+/// Returns the ids in the name of a configuration; the second is empty if it has none.
 #[cfg(feature = "server")]
 pub(super) fn config_ids(name: &str) -> (&str, &str) {
     let rest = name.strip_prefix(TASKS).unwrap_or(name);

@@ -1,4 +1,4 @@
-//! gRPC requests of both packages, read as [`Call`]s: the inverse of [`request`](super::request).
+//! Decodes gRPC requests of both packages into [`Call`]s: the inverse of [`request`](super::request).
 
 use prost::Message;
 
@@ -10,17 +10,17 @@ use crate::server::{FieldViolation, ServerError};
 use crate::version::Version;
 use crate::wire::ErrorKind;
 
-/// What a request asks, and of whom.
+/// A decoded request and its tenant.
 #[derive(Debug)]
 pub struct Asked {
     /// The tenant; empty if none is named, and in 0.3.
     pub tenant: String,
-    /// The call, or what is wrong with it.
+    /// The call, or why it is invalid.
     pub call: Result<Call, ServerError>,
 }
 
 impl Asked {
-    /// Reads a request of a method.
+    /// Decodes a request of a method.
     pub fn read(version: Version, method: &str, message: &[u8]) -> Self {
         let read = match version {
             Version::V1 => read_v1(method, message),
@@ -151,7 +151,7 @@ fn read_v03(method: &str, message: &[u8]) -> Result<Result<Call, ServerError>, S
         }
         "GetTask" => {
             let request: v03::GetTaskRequest = decode(message)?;
-            // Zero is all: it cannot be told from "not said".
+            // Zero means all: it cannot be distinguished from an absent value.
             let length = Some(request.history_length).filter(|length| *length != 0);
             let history_length = fields.count("historyLength", length);
             Call::GetTask { id: fields.id("name", task_id(&request.name).to_owned()), history_length }
@@ -255,7 +255,7 @@ fn no_method(method: &str) -> ServerError {
     ServerError::new(ErrorKind::MethodNotFound, format!("there is no method {shown:?}"))
 }
 
-/// Reads fields and remembers what is wrong with them.
+/// Decodes fields and records errors in them.
 #[derive(Default)]
 struct Fields {
     violations: Vec<FieldViolation>,

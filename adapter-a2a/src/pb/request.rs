@@ -1,4 +1,4 @@
-//! Calls as gRPC requests of either package: path, metadata and message.
+//! Encodes calls as gRPC requests of either package: path, metadata and message.
 //!
 //! | | 1.0 | 0.3 |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | version | metadata `a2a-version` | none |
 //! | extensions | metadata `a2a-extensions` | `x-a2a-extensions` too |
 //!
-//! What is not here: the connection, deadlines and credentials, which are the transport's and its caller's.
+//! Not here: the connection, deadlines and credentials, which belong to the transport and its caller.
 
 use aqueduct_core::Metadata;
 use prost::Message as _;
@@ -17,33 +17,33 @@ use super::value::object_from_json;
 use super::{V1_SERVICE, V03_SERVICE, v1, v03};
 use crate::call::{Call, ListTasks, PushConfig, SendMessage};
 use crate::card::Endpoint;
-use crate::error::RequestError;
+use crate::error::Error;
 use crate::version::{Version, headers};
 
 /// A gRPC request, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrpcRequest {
-    /// `/service/method`.
+    /// The path, `/service/method`.
     pub path: String,
-    /// Lower-case names; all values are text.
+    /// The metadata, with names in lower case; all values are text.
     pub metadata: Vec<(&'static str, String)>,
-    /// The message, without gRPC's five bytes before it.
+    /// The message, without the five-byte prefix of gRPC.
     pub message: Vec<u8>,
-    /// True if the answer is a stream.
+    /// Set if the response is a stream.
     pub streaming: bool,
 }
 
 impl Endpoint {
-    /// Writes a call for gRPC, in the package of the endpoint's version.
+    /// Encodes a call for gRPC, in the package of the endpoint's version.
     ///
     /// # Errors
     ///
-    /// An error if the version has no such call, or a value has no protobuf form.
-    pub fn grpc_request(&self, call: &Call) -> Result<GrpcRequest, RequestError> {
+    /// Returns an error if the version has no such call, or if a value has no protobuf form.
+    pub fn grpc_request(&self, call: &Call) -> Result<GrpcRequest, Error> {
         let version = self.version;
         let service = service(version);
         let Some(method) = method(call, version) else {
-            return Err(RequestError::NotInVersion { method: "ListTasks", version: version.as_str() });
+            return Err(Error::NotInVersion { method: "ListTasks", version: version.as_str() });
         };
         let message = match version {
             Version::V1 => v1_message(call, &self.tenant)?,
@@ -58,7 +58,7 @@ impl Endpoint {
     }
 }
 
-/// The service of a version.
+/// Returns the service of a version.
 pub const fn service(version: Version) -> &'static str {
     match version {
         Version::V1 => V1_SERVICE,
@@ -66,7 +66,7 @@ pub const fn service(version: Version) -> &'static str {
     }
 }
 
-/// The name of a call's method; nothing if the version has none.
+/// Returns the name of a call's method, or `None` if the version has none.
 pub fn method(call: &Call, version: Version) -> Option<&'static str> {
     let (new, old) = match call {
         Call::SendMessage(_) => ("SendMessage", Some("SendMessage")),
@@ -95,7 +95,7 @@ pub fn method(call: &Call, version: Version) -> Option<&'static str> {
     }
 }
 
-fn v1_message(call: &Call, tenant: &str) -> Result<Vec<u8>, RequestError> {
+fn v1_message(call: &Call, tenant: &str) -> Result<Vec<u8>, Error> {
     let tenant = tenant.to_owned();
     Ok(match call {
         Call::SendMessage(send) | Call::SendStreamingMessage(send) => v1_send(send, tenant).encode_to_vec(),
@@ -146,9 +146,8 @@ fn v1_send(send: &SendMessage, tenant: String) -> v1::SendMessageRequest {
     }
 }
 
-fn v1_list(list: &ListTasks, tenant: String) -> Result<v1::ListTasksRequest, RequestError> {
-    let unusable =
-        |filter: &'static str, value: &str| RequestError::Filter { filter, value: value.to_owned() };
+fn v1_list(list: &ListTasks, tenant: String) -> Result<v1::ListTasksRequest, Error> {
+    let unusable = |filter: &'static str, value: &str| Error::Filter { filter, value: value.to_owned() };
     let status = match list.status.as_deref() {
         None => 0,
         Some(name) => v1::TaskState::from_str_name(name).ok_or_else(|| unusable("status", name))? as i32,
@@ -172,11 +171,11 @@ fn v03_message(call: &Call) -> Vec<u8> {
         Call::SendMessage(send) | Call::SendStreamingMessage(send) => v03_send(send).encode_to_vec(),
         Call::GetTask { id, history_length } => v03::GetTaskRequest {
             name: task_name(id),
-            // Zero is all there, as in every binding of 0.3; "none" cannot be said.
+            // Zero means all there, as in every binding of 0.3; none cannot be expressed.
             history_length: history_length.map(length).unwrap_or_default(),
         }
         .encode_to_vec(),
-        // No such method: refused before its message is asked for.
+        // There is no such method: the call is refused before its message is encoded.
         Call::ListTasks(_) => Vec::new(),
         Call::CancelTask { id, .. } => v03::CancelTaskRequest { name: task_name(id) }.encode_to_vec(),
         Call::SubscribeToTask { id } => v03::TaskSubscriptionRequest { name: task_name(id) }.encode_to_vec(),
@@ -253,7 +252,7 @@ fn metadata_of(metadata: Option<&Metadata>) -> Option<prost_types::Struct> {
     metadata.cloned().map(object_from_json)
 }
 
-/// A count as protobuf has it; more than it can say is as good as all.
+/// Converts a count to the type of protobuf; a larger count saturates, which means all.
 fn length(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }

@@ -1,9 +1,9 @@
-//! A2A over gRPC without sockets: a request's bytes in, messages or a status out, over an [`AgentServer`].
+//! A2A over gRPC without sockets: decodes a request, calls an [`AgentServer`], and encodes messages or a status.
 //!
 //! | | 1.0 (`lf.a2a.v1`) | 0.3 (`a2a.v1`) |
 //! |---|---|---|
-//! | version | metadata `a2a-version`; absent is 1.0, because the package says so; another is refused | absent or 0.3 |
-//! | errors | `google.rpc.ErrorInfo` and `BadRequest` in the details | the name of the error before the words |
+//! | version | metadata `a2a-version`; absent is 1.0, because the package defines it; another is refused | absent or 0.3 |
+//! | errors | `google.rpc.ErrorInfo` and `BadRequest` in the details | the name of the error before the message |
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -26,28 +26,28 @@ use crate::server::{
 use crate::version::{VERSION_HEADER, Version};
 use crate::wire::{ErrorKind, StreamItem};
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub enum GrpcAnswer {
     /// One message.
     Message(Vec<u8>),
-    /// A stream of them.
+    /// A stream of messages.
     Stream(GrpcEvents),
 }
 
 /// A status that is not OK.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrpcStatus {
-    /// The number of its code.
+    /// The gRPC code.
     pub code: i32,
-    /// The sentence for people.
+    /// The error message for people.
     pub message: String,
     /// The encoded `google.rpc.Status` for `grpc-status-details-bin`; empty in 0.3.
     pub details: Vec<u8>,
 }
 
 impl GrpcStatus {
-    /// A refusal, for a client of that version.
+    /// Returns the status of a refusal, for a client of that version.
     pub fn of(error: &ServerError, version: Version) -> Self {
         let code = error.grpc_code() as i32;
         match version {
@@ -92,12 +92,12 @@ fn details(error: &ServerError) -> Vec<prost_types::Any> {
 }
 
 impl AgentServer {
-    /// Answers a request of the package of that version. `card` is this agent's card with the addresses that this
+    /// Handles a request of the package of that version. `card` is this agent's card with the addresses that this
     /// client can reach.
     ///
     /// # Errors
     ///
-    /// The status that the caller gets, with the details that the version prescribes.
+    /// Returns the status for the caller, with the details that the version defines.
     pub async fn handle_grpc(
         &self,
         caller: Caller,
@@ -112,7 +112,7 @@ impl AgentServer {
         let call = asked.call.map_err(refuse)?;
         let context = CallContext { version, tenant: asked.tenant, extensions: extensions(&caller) };
         if version == Version::V03 && matches!(call, Call::GetExtendedCard) {
-            // `GetAgentCard` of this package is the card that everybody sees.
+            // `GetAgentCard` of this package returns the public card.
             return Ok(GrpcAnswer::Message(v03_card(&card.to_json()).encode_to_vec()));
         }
         let is_send = matches!(call, Call::SendMessage(_));
@@ -185,7 +185,7 @@ fn v03_answer(answer: Answer, is_send: bool) -> Vec<u8> {
         }
         .encode_to_vec(),
         Answer::Card(card) => v03_card(&card).encode_to_vec(),
-        // 0.3 has no way to ask for a page of tasks.
+        // 0.3 has no request for a page of tasks.
         Answer::Tasks(_) | Answer::Nothing | Answer::Stream(_) => Vec::new(),
     }
 }
@@ -218,7 +218,7 @@ impl Stream for GrpcEvents {
     }
 }
 
-/// One event as a message.
+/// Encodes one event as a message.
 pub fn write_event(item: &StreamItem<'_>, version: Version) -> Vec<u8> {
     match version {
         Version::V1 => item.to_v1().encode_to_vec(),

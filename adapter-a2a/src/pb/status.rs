@@ -1,7 +1,7 @@
-//! gRPC statuses as [`WireError`]s.
+//! Decodes gRPC statuses into [`WireError`]s.
 //!
-//! 1.0 says which error it is in a `google.rpc.ErrorInfo` (metadata `grpc-status-details-bin`); 0.3 puts the name of
-//! its error class before the message (`TaskNotFoundError: …`). A status with neither is what its code means.
+//! 1.0 identifies the error in a `google.rpc.ErrorInfo` (metadata `grpc-status-details-bin`); 0.3 writes the name of
+//! its error class before the message (`TaskNotFoundError: …`). A status with neither is classified by its code.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use serde_json::{Value, json};
 
 use crate::wire::{ErrorKind, WireError};
 
-/// `google.rpc.Status`: what `grpc-status-details-bin` holds.
+/// `google.rpc.Status`: the content of `grpc-status-details-bin`.
 #[derive(Clone, PartialEq, Message)]
 pub struct RpcStatus {
     /// The gRPC code.
     #[prost(int32, tag = "1")]
     pub code: i32,
-    /// The sentence for people.
+    /// The error message for people.
     #[prost(string, tag = "2")]
     pub message: String,
-    /// What else there is to say.
+    /// Details, each with its type.
     #[prost(message, repeated, tag = "3")]
     pub details: Vec<prost_types::Any>,
 }
@@ -32,26 +32,26 @@ pub struct ErrorInfo {
     /// The reason, in capitals.
     #[prost(string, tag = "1")]
     pub reason: String,
-    /// Who defines the reason.
+    /// The namespace of the reason.
     #[prost(string, tag = "2")]
     pub domain: String,
-    /// More about it.
+    /// Further facts about the error.
     #[prost(btree_map = "string, string", tag = "3")]
     pub metadata: BTreeMap<String, String>,
 }
 
-/// `google.rpc.RetryInfo`: when to try again.
+/// `google.rpc.RetryInfo`: when to retry.
 #[derive(Clone, PartialEq, Message)]
 pub struct RetryInfo {
-    /// How long to wait.
+    /// The time to wait.
     #[prost(message, optional, tag = "1")]
     pub retry_delay: Option<prost_types::Duration>,
 }
 
-/// `google.rpc.BadRequest`: the fields at fault.
+/// `google.rpc.BadRequest`: the invalid fields.
 #[derive(Clone, PartialEq, Message)]
 pub struct BadRequest {
-    /// The fields.
+    /// The invalid fields.
     #[prost(message, repeated, tag = "1")]
     pub field_violations: Vec<FieldFault>,
 }
@@ -59,24 +59,24 @@ pub struct BadRequest {
 /// `google.rpc.BadRequest.FieldViolation`.
 #[derive(Clone, PartialEq, Message)]
 pub struct FieldFault {
-    /// Which field.
+    /// The path of the field.
     #[prost(string, tag = "1")]
     pub field: String,
-    /// What is wrong with it.
+    /// What is wrong with the field.
     #[prost(string, tag = "2")]
     pub description: String,
 }
 
-/// The type of [`ErrorInfo`] in a list of details.
+/// The type URL of [`ErrorInfo`] in details.
 pub const ERROR_INFO_TYPE: &str = "type.googleapis.com/google.rpc.ErrorInfo";
-/// The type of [`BadRequest`] in a list of details.
+/// The type URL of [`BadRequest`] in details.
 pub const BAD_REQUEST_TYPE: &str = "type.googleapis.com/google.rpc.BadRequest";
-/// The type of a [`RetryInfo`] in details.
+/// The type URL of [`RetryInfo`] in details.
 pub const RETRY_INFO_TYPE: &str = "type.googleapis.com/google.rpc.RetryInfo";
 /// The domain of the protocol's reasons.
 pub const DOMAIN: &str = "a2a-protocol.org";
 
-/// gRPC codes by number: their names, and the HTTP statuses they amount to (`google.rpc.Code`).
+/// The gRPC codes by number: their names, and the equivalent HTTP statuses (`google.rpc.Code`).
 const CODES: [(&str, u16); 17] = [
     ("OK", 200),
     ("CANCELLED", 499),
@@ -97,7 +97,7 @@ const CODES: [(&str, u16); 17] = [
     ("UNAUTHENTICATED", 401),
 ];
 
-/// Names of the error classes that 0.3 servers put before their messages, and the reasons they stand for.
+/// Names of the error classes that 0.3 servers write before their messages, and their kinds.
 pub(super) const CLASSES: [(&str, ErrorKind); 14] = [
     ("TaskNotFoundError", ErrorKind::TaskNotFound),
     ("TaskNotCancelableError", ErrorKind::TaskNotCancelable),
@@ -116,8 +116,8 @@ pub(super) const CLASSES: [(&str, ErrorKind); 14] = [
 ];
 
 impl WireError {
-    /// A gRPC status that is not OK: its code, its message, and the bytes of `grpc-status-details-bin`, which may be
-    /// empty.
+    /// Decodes a gRPC status that is not OK: its code, its message, and the bytes of `grpc-status-details-bin`, which
+    /// may be empty.
     pub fn from_grpc(code: i32, message: &str, details: &[u8]) -> Self {
         let row = usize::try_from(code).ok().and_then(|code| CODES.get(code));
         let (name, http_status) = row.copied().unwrap_or(("UNKNOWN", 500));
@@ -137,13 +137,13 @@ impl WireError {
     }
 }
 
-/// The error class before a message of 0.3.
+/// Returns the error class before a message of 0.3.
 fn class_of(message: &str) -> Option<ErrorKind> {
     let (class, _) = message.split_once(':')?;
     CLASSES.iter().find(|row| row.0 == class).map(|row| row.1)
 }
 
-/// A detail as JSON-RPC and REST show it; one that no rule knows, by its type and its bytes.
+/// Returns a detail as JSON-RPC and REST show it; an unknown one by its type and its bytes.
 fn detail_json(detail: &prost_types::Any) -> Value {
     let (name, bytes) = (&detail.type_url, &*detail.value);
     if name.ends_with("google.rpc.ErrorInfo")

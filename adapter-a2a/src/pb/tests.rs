@@ -1,4 +1,4 @@
-//! The way of stream items through protobuf and back.
+//! The conversion of stream items to protobuf and back.
 
 mod client;
 mod server;
@@ -19,7 +19,7 @@ fn through_v03(item: &StreamItem<'_>) -> StreamItem<'static> {
     StreamItem::from_v03(v03::StreamResponse::decode(&*bytes).unwrap()).unwrap()
 }
 
-/// Every recorded JSON stream says the same after a journey through either package.
+/// Every recorded JSON stream is equal after a conversion through either package.
 #[test]
 fn recorded_items_survive_both_packages() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/a2a");
@@ -56,7 +56,7 @@ fn own(content: FrameContent<'_>) -> FrameContent<'static> {
     FrameContent::parse(leaked, Dialect::V1).unwrap()
 }
 
-/// What protobuf cannot carry: the spelling of times, whole doubles, media types of data and text in 0.3.
+/// Removes what protobuf cannot represent: the format of times, whole doubles, media types of data and text in 0.3.
 fn soften(json: &mut serde_json::Value) {
     match json {
         serde_json::Value::Object(object) => {
@@ -95,7 +95,7 @@ fn times_states_and_files_survive() {
     };
     assert_eq!(Part::from(v1::Part::from(&file)), file);
     assert_eq!(Part::from(v03::Part::from(&file)), file);
-    // Python's SDKs send the text of the base64 instead of the bytes it stands for.
+    // Python's SDKs send the base64 text instead of the bytes.
     let text = v03::file_part::File::FileWithBytes(b"AAEC".to_vec());
     let twice = v03::FilePart { file: Some(text), mime_type: "image/png".into(), name: "a.png".into() };
     let twice = v03::Part { part: Some(v03::part::Part::File(twice)), metadata: None };

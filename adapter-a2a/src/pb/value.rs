@@ -50,13 +50,13 @@ pub(super) fn object_from_json(object: Map<String, Value>) -> Struct {
     Struct { fields: object.into_iter().map(|(key, value)| (key, from_json(value))).collect() }
 }
 
-/// Metadata as raw JSON; nothing if it is empty.
+/// Converts metadata into raw JSON. Returns `None` if they are empty.
 pub(super) fn raw_metadata(object: Option<Struct>) -> Option<Raw<'static>> {
     let object = object.filter(|object| !object.fields.is_empty())?;
     Some(Raw::from_value(&Value::Object(object_to_json(object))))
 }
 
-/// Raw JSON as metadata; nothing if it is no object or an empty one.
+/// Converts raw JSON into metadata. Returns `None` if it is not an object, or an empty one.
 pub(super) fn metadata_struct(raw: Option<&Raw<'_>>) -> Option<Struct> {
     raw.and_then(Raw::to_object).map(object_from_json)
 }

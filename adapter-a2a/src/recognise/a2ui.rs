@@ -1,15 +1,15 @@
 //! A2UI: user interfaces that agents describe in data parts, message by message or as a list of messages (versions 0.8,
 //! 0.9 and 1.0).
 //!
-//! The messages of one surface belong together, so each surface is one progress card whose content grows. A part of one
-//! of A2UI's media types is taken for A2UI whatever its messages are called.
+//! The messages of one surface belong together, so each surface is one progress card whose content grows. A part with
+//! one of A2UI's media types is A2UI, whatever its messages are called.
 
 use serde_json::Value;
 
 use super::{Recogniser, Sign};
 use crate::wire::{Content, Part};
 
-/// Type of the card.
+/// The type of the card.
 const CARD: &str = "a2ui-surface";
 const MESSAGES: [&str; 7] = [
     "beginRendering",
@@ -21,10 +21,10 @@ const MESSAGES: [&str; 7] = [
     "updateDataModel",
 ];
 
-/// Of 0.8 and 0.9, and of 1.0.
+/// The media types of 0.8 and 0.9, and of 1.0.
 const MEDIA_TYPES: [&str; 2] = ["application/json+a2ui", "application/a2ui+json"];
 
-/// Reads A2UI messages.
+/// Recognises A2UI messages.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct A2uiParts;
 
@@ -61,7 +61,7 @@ fn is_a2ui(part: &Part<'_>) -> bool {
     is_it(&part.media_type) || beside() == Some(true)
 }
 
-/// Returns the surface that a message is about; `None` if it is no message of A2UI.
+/// Returns the surface of a message, or `None` if it is not a message of A2UI.
 fn surface(operation: &Value, is_named: bool) -> Option<String> {
     let members = operation.as_object()?;
     let is_message = |name: &String| is_named || MESSAGES.contains(&name.as_str());

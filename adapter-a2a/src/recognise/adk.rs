@@ -1,13 +1,13 @@
-//! Google ADK: what its events say in metadata with the prefix `adk_`.
+//! Google ADK: metadata with the prefix `adk_`.
 //!
 //! | metadata | means |
 //! |---|---|
-//! | part `adk_type: function_call`, name `adk_request_…`, `adk_is_long_running` | the question of an `input-required` that follows |
-//! | event or artifact `adk_usage_metadata`, `adk_event_id` | tokens spent, told once per event |
-//! | event or artifact `adk_actions.stateDelta`, `adk_event_id` | members of the state that were set, told once per event |
-//! | event or artifact `adk_author`, `adk_app_name` | who speaks; the app is the agent itself |
+//! | part `adk_type: function_call`, name `adk_request_…`, `adk_is_long_running` | the interrupt of an `input-required` that follows |
+//! | event or artifact `adk_usage_metadata`, `adk_event_id` | token usage, emitted once per event |
+//! | event or artifact `adk_actions.stateDelta`, `adk_event_id` | members of the state that were set, emitted once per event |
+//! | event or artifact `adk_author`, `adk_app_name` | the speaking agent; the app is the agent itself |
 //!
-//! Other calls and their responses are read as tool calls by [`ToolDataParts`](super::ToolDataParts).
+//! Other calls and their responses are recognised as tool calls by [`ToolDataParts`](super::ToolDataParts).
 
 use aqueduct_core::{Metadata, Usage};
 use serde_json::Value;
@@ -16,10 +16,10 @@ use super::{Recogniser, Sign};
 use crate::frontend::StateChange;
 use crate::wire::{Content, Part};
 
-/// Calls of the framework to the user start with this.
+/// The prefix of the framework's requests to the user.
 const REQUEST: &str = "adk_request_";
 
-/// Reads the marks of Google ADK.
+/// Recognises the metadata of Google ADK.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AdkMarks;
 
@@ -54,7 +54,7 @@ impl Recogniser for AdkMarks {
 
     fn state(&self, metadata: &Metadata) -> Option<(String, StateChange)> {
         let mut changed = metadata.get("adk_actions")?.get("stateDelta")?.as_object()?.clone();
-        // Gone with the invocation.
+        // `temp:` members are dropped at the end of the invocation.
         changed.retain(|name, _| !name.starts_with("temp:"));
         let event = metadata.get("adk_event_id").and_then(Value::as_str).unwrap_or_default();
         Some((event.to_owned(), StateChange::of_members(&changed)?))

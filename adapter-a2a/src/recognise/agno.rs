@@ -1,4 +1,5 @@
-//! Agno: tool calls in the metadata of wordless statuses, and thoughts in messages of the category `reasoning`.
+//! Agno: tool calls in the metadata of statuses without a message, and thinking in messages of the category
+//! `reasoning`.
 
 use aqueduct_core::Metadata;
 use serde_json::Value;
@@ -6,7 +7,7 @@ use serde_json::Value;
 use super::{Recogniser, Sign, ToolEnd, ToolStart};
 use crate::wire::Message;
 
-/// Reads Agno's metadata.
+/// Recognises Agno's metadata.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AgnoEvents;
 

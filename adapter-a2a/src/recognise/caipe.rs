@@ -1,13 +1,13 @@
-//! Artifact names of CAIPE agents and supervisors, which stand for kinds of events.
+//! Artifact names of CAIPE agents and supervisors, which denote kinds of events.
 //!
 //! | name | what it is |
 //! |---|---|
 //! | `tool_notification_start`, `tool_notification_end`, `tool_output` | tool calls |
-//! | `complete_result`, `final_result`, `partial_result` | the whole answer once more |
+//! | `complete_result`, `final_result`, `partial_result` | the complete answer once more |
 //! | `error_result` | the failure, although the task will be `completed` |
-//! | `status_update`, and any with `is_narration` | words on the way |
+//! | `status_update`, and any with `is_narration` | intermediate text |
 //! | `execution_plan_update`, `execution_plan_status_update`, `execution_plan_streaming` | the plan |
-//! | `UserInputMetaData` | the form of the next question |
+//! | `UserInputMetaData` | the form of the next interrupt |
 //!
 //! `streaming_result` needs no rule: it is an answer like any other artifact.
 
@@ -17,7 +17,7 @@ use super::notice::{bare_name, notice, tool_output};
 use super::{Recogniser, Sign, ToolEnd, ToolStart};
 use crate::wire::{Artifact, Part};
 
-/// Reads CAIPE's artifact names.
+/// Recognises CAIPE's artifact names.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CaipeArtifacts;
 
@@ -61,7 +61,7 @@ fn source_agent(artifact: &Artifact<'_>) -> Option<String> {
     artifact.metadata.as_ref()?.to_value().get("sourceAgent")?.as_str().map(str::to_owned)
 }
 
-/// The description names the tool exactly; the text has it in title case and with an agent before it.
+/// Returns the tool that the description names; the text has it in title case and with an agent before it.
 fn described_tool<'d>(artifact: &'d Artifact<'_>, words: &[&str]) -> Option<&'d str> {
     let rest = words.iter().find_map(|words| artifact.description.strip_prefix(words))?;
     Some(rest.trim()).filter(|name| !name.is_empty())
@@ -85,7 +85,7 @@ fn tool_end(artifact: &Artifact<'_>) -> ToolEnd {
     let line = text.trim();
     let mut end = match notice(line) {
         Some(Sign::ToolEnded(end)) => end,
-        // Without a sign in front it is still the end of something: the artifact's name says so.
+        // A line without a sign is still an end, because of the artifact's name.
         _ => match notice(&format!("✅ {line}")) {
             Some(Sign::ToolEnded(end)) => end,
             _ => ToolEnd::default(),
@@ -100,7 +100,7 @@ fn tool_end(artifact: &Artifact<'_>) -> ToolEnd {
     end
 }
 
-/// What an unusual notice says, without signs and dots.
+/// Returns the text of an unusual notice, without signs and dots.
 fn phrase(text: &str, description: &str) -> String {
     let words = text.trim().trim_start_matches(|c: char| !c.is_alphanumeric());
     let words = words.strip_prefix("Calling ").unwrap_or(words);
@@ -109,7 +109,7 @@ fn phrase(text: &str, description: &str) -> String {
     if words.is_empty() { description.to_owned() } else { words.to_owned() }
 }
 
-/// Steps from a data part, or from lines such as `⏳ [Agent] title`, `- [x] title`.
+/// Returns the steps of a data part, or of lines such as `⏳ [Agent] title`, `- [x] title`.
 fn plan(artifact: &Artifact<'_>) -> Value {
     let data = artifact.parts.iter().find_map(Part::data_value);
     let steps = data.as_ref().and_then(|data| data.get("steps")).and_then(Value::as_array);
@@ -132,7 +132,7 @@ fn plan(artifact: &Artifact<'_>) -> Value {
     plan
 }
 
-/// A step as told, with the names that the canonical plan has.
+/// Returns a step with the member names of the canonical plan.
 fn step((at, step): (usize, &Value)) -> Value {
     let Some(source) = step.as_object() else { return json!({"id": at.to_string(), "title": step}) };
     let mut out = serde_json::Map::new();

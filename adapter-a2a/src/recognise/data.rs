@@ -5,9 +5,9 @@
 //! {"type": "tool-result", "toolCallId": "c1", "payload": …, "isError"?: true}
 //! ```
 //!
-//! The type may also stand in the part's metadata (`type`, or `adk_type` and `kagent_type` with `function_call` and
-//! `function_response`), and the members have the names that other frameworks give them. A part without such a
-//! type is data, however much it looks like a call.
+//! The type may also be in the part's metadata (`type`, or `adk_type` and `kagent_type` with `function_call` and
+//! `function_response`), and the members may have the names that other frameworks use. A part without such a type is
+//! data, however much it resembles a call.
 
 use aqueduct_core::block::ToolOutput;
 use serde_json::{Map, Value};
@@ -15,14 +15,14 @@ use serde_json::{Map, Value};
 use super::{Recogniser, Sign, ToolEnd, ToolStart};
 use crate::wire::{Content, Part};
 
-/// Reads tool calls and results in data parts.
+/// Recognises tool calls and results in data parts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ToolDataParts;
 
 impl Recogniser for ToolDataParts {
     fn part(&self, part: &Part<'_>) -> Option<Sign> {
         let Content::Data(raw) = &part.content else { return None };
-        // Most data parts are neither; the words are looked for before anything is parsed.
+        // Most data parts are neither; the text is searched for these words before anything is parsed.
         let named = |text: &str| text.contains("tool") || text.contains("function");
         if !named(raw.as_str()) && !part.metadata.as_ref().is_some_and(|raw| named(raw.as_str())) {
             return None;
@@ -75,7 +75,7 @@ fn end(mut data: Map<String, Value>) -> ToolEnd {
     let error = data.remove("error").filter(|error| !error.is_null() && *error != Value::Bool(false));
     let output =
         ["payload", "output", "result", "response", "content"].iter().find_map(|key| data.remove(*key));
-    // Google ADK reports an exception as a response that is nothing but an error.
+    // Google ADK reports an exception as a response that contains only an error.
     let says_error =
         |output: &Value| output.as_object().is_some_and(|map| map.len() == 1 && map.contains_key("error"));
     let failed = flag || error.is_some() || output.as_ref().is_some_and(says_error);

@@ -1,4 +1,4 @@
-//! `LangGraph`'s A2A endpoint: tool results in a data part, and questions in an artifact named `Interrupt`.
+//! `LangGraph`'s A2A endpoint: tool results in a data part, and interrupts in an artifact named `Interrupt`.
 //!
 //! ```text
 //! {"tool_results": [{"toolCallId": "c1", "name": "weather", "content": "21 degrees", "status": "success"}]}
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Recogniser, Sign, ToolEnd};
 use crate::wire::{Artifact, Content, Part};
 
-/// Reads `LangGraph`'s data.
+/// Recognises `LangGraph`'s data.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LangGraphData;
 

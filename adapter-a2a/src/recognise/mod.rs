@@ -1,12 +1,11 @@
-//! Meaning in what is only words: tool notices, plans, final results, thoughts.
+//! Recognises meaning in plain text: tool notices, plans, final results, thinking.
 //!
-//! A2A has no event for a tool call or a plan, so agents say them in status texts, artifact names and data parts,
-//! by conventions of their framework. A [`Recogniser`] knows one convention; [`Recognisers`] is the list that is
-//! asked, in order, and the first answer counts. Lists can be replaced, extended or emptied: then everything is
-//! plain text, and nothing else changes.
+//! A2A has no event for a tool call or a plan, so agents send them in status texts, artifact names and data parts, by
+//! conventions of their framework. A [`Recogniser`] knows one convention; [`Recognisers`] is the list that is consulted
+//! in order, and the first match counts. Lists can be replaced, extended or emptied: then everything is plain text, and
+//! nothing else changes.
 //!
-//! A recogniser only *says* what it sees. It keeps no state and emits nothing; starts and ends are related by the
-//! decoder.
+//! A recogniser keeps no state and emits nothing; the decoder matches starts and ends.
 
 mod a2ui;
 mod adk;
@@ -36,37 +35,37 @@ pub use thought::ThoughtParts;
 use crate::frontend::{FrontendState, StateChange};
 use crate::wire::{Artifact, Message, Part};
 
-/// What a recogniser saw.
+/// What a recogniser found.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Sign {
     /// A tool was called.
     ToolStarted(ToolStart),
-    /// A tool answered or failed.
+    /// A tool returned or failed.
     ToolEnded(ToolEnd),
-    /// What a tool printed; the call it belongs to is the latest.
+    /// Output of a tool, which belongs to the latest call.
     ToolOutput(String),
-    /// What follows are thoughts, not words for the reader.
+    /// The text that follows is thinking.
     Thinking,
-    /// Words on the way, although an artifact says them.
+    /// Intermediate text, although it is an artifact.
     Intermediate,
-    /// The whole answer once more: it is compared with what was streamed, and only what differs is shown.
+    /// The complete answer once more: it is compared with the streamed text, and only the difference is shown.
     Final,
-    /// The task has failed, whatever its state will say. Holds what the agent says about it.
+    /// The task has failed, whatever its state will be. Contains the agent's message.
     Failure(String),
     /// A plan, as the value of `aqueduct.plan`.
     Plan(Value),
-    /// The form that goes with the next question to the user.
+    /// The form of the next interrupt.
     InputForm(Value),
     /// The state that the agent shares with a frontend.
     State(StateChange),
-    /// Several things in one part.
+    /// Several signs in one part.
     Several(Vec<Sign>),
     /// One more operation on a progress card.
     Card {
         /// The type of the card.
         kind: &'static str,
-        /// Which card of that type.
+        /// The key of the card among those of its type.
         key: String,
         /// The operation.
         operation: Value,
@@ -76,89 +75,89 @@ pub enum Sign {
 /// A tool was called.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolStart {
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// The agent that called it, where that is said.
+    /// The agent that called it, if known.
     pub agent: Option<String>,
-    /// The call's id, where there is one.
+    /// The id of the call, if there is one.
     pub call_id: Option<String>,
-    /// Its arguments as JSON text; empty if they are not told.
+    /// The arguments as JSON text; empty if they are not reported.
     pub arguments: String,
 }
 
-/// A tool answered or failed.
+/// A tool returned or failed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolEnd {
-    /// The tool, where that is said.
+    /// The name of the tool, if known.
     pub name: Option<String>,
-    /// The agent that called it, where that is said.
+    /// The agent that called it, if known.
     pub agent: Option<String>,
-    /// The call's id, where there is one.
+    /// The id of the call, if there is one.
     pub call_id: Option<String>,
-    /// True if it failed.
+    /// Set if the tool failed.
     pub failed: bool,
-    /// What it answered; absent if only the fact is told.
+    /// The output; absent if only the end is reported.
     pub output: Option<ToolOutput>,
-    /// True if it may be something else that merely ends: then it counts only if such a call is open.
+    /// Set if the text may be about something else that ended: then it counts only if such a call is open.
     pub uncertain: bool,
 }
 
-/// Knows one convention.
+/// Recognises one convention.
 pub trait Recogniser: fmt::Debug + Send + Sync {
-    /// What a status text says, notice by notice; nothing if it is not made of notices.
+    /// Returns the notices of a status text; none if it is not made of notices.
     fn status_text(&self, text: &str, metadata: Option<&Metadata>) -> Vec<Sign> {
         let _ = (text, metadata);
         Vec::new()
     }
 
-    /// What an artifact is, by its name, its description or its metadata. Asked once per artifact, and again
+    /// Returns what an artifact is, by its name, its description or its metadata. Called once per artifact, and again
     /// whenever it is replaced.
     fn artifact(&self, artifact: &Artifact<'_>) -> Option<Sign> {
         let _ = artifact;
         None
     }
 
-    /// Whose an artifact is, if an agent passes it on from one of its own.
+    /// Returns the sub-agent from which an agent forwards an artifact.
     fn sub_agent(&self, artifact: &Artifact<'_>) -> Option<String> {
         let _ = artifact;
         None
     }
 
-    /// What a message is, by its metadata: [`Sign::Thinking`] if all its words are thoughts.
+    /// Returns what a message is, by its metadata: [`Sign::Thinking`] if all its text is thinking.
     fn message(&self, message: &Message<'_>) -> Option<Sign> {
         let _ = message;
         None
     }
 
-    /// Tokens that the metadata of an event or artifact reports, with what they were spent on: one and the same is
-    /// counted once.
+    /// Returns the token usage in the metadata of an event or artifact, with a key: usage with the same key is counted
+    /// once.
     fn usage(&self, metadata: &Metadata) -> Option<(String, Usage)> {
         let _ = metadata;
         None
     }
 
-    /// A change of the shared state that the metadata of an event or artifact tells, with the event that it is of, where
-    /// that is known: one and the same is told once.
+    /// Returns a change of the shared state in the metadata of an event or artifact, with the key of the event, if
+    /// known: a change with the same key is emitted once.
     fn state(&self, metadata: &Metadata) -> Option<(String, StateChange)> {
         let _ = metadata;
         None
     }
 
-    /// Who speaks by the metadata of an event or artifact (empty if that is not said), and the name of the agent itself
-    /// where it is said.
+    /// Returns the speaking agent in the metadata of an event or artifact (empty if unknown), and the name of the agent
+    /// itself, if known.
     fn author(&self, metadata: &Metadata) -> Option<(String, Option<String>)> {
         let _ = metadata;
         None
     }
 
-    /// What a part is. Asked for data parts, and for text parts that have metadata.
+    /// Returns what a part is. Called for data parts, and for text parts that have metadata.
     fn part(&self, part: &Part<'_>) -> Option<Sign> {
         let _ = part;
         None
     }
 }
 
-/// All that are known here, in the order they are asked.
+/// All recognisers of this crate, in the order in which they are consulted.
 static KNOWN: [&dyn Recogniser; 9] = [
     &AdkMarks,
     &FrontendState,
@@ -171,34 +170,34 @@ static KNOWN: [&dyn Recogniser; 9] = [
     &StatusNotices,
 ];
 
-/// The recognisers that are asked, in order. Cheap to make and to clone: every task has its own.
+/// The recognisers that are consulted, in order. Cheap to create and to clone: every task has its own list.
 #[derive(Debug, Clone)]
 pub struct Recognisers {
-    /// They are asked first.
+    /// Recognisers of the caller, which are consulted first.
     own: Arc<[Arc<dyn Recogniser>]>,
-    /// Those that are known here.
+    /// Recognisers of this crate.
     known: &'static [&'static dyn Recogniser],
 }
 
 impl Default for Recognisers {
-    /// All that are known here.
+    /// Returns all recognisers of this crate.
     fn default() -> Self {
         Self { own: Arc::default(), known: &KNOWN }
     }
 }
 
 impl Recognisers {
-    /// These, in this order.
+    /// Returns a list with these recognisers, in this order.
     pub fn new(list: impl IntoIterator<Item = Arc<dyn Recogniser>>) -> Self {
         Self { own: list.into_iter().collect(), known: &[] }
     }
 
-    /// None: everything is what it looks like.
+    /// Returns an empty list: nothing is recognised.
     pub fn none() -> Self {
         Self::new([])
     }
 
-    /// The same list with one more, which is asked first.
+    /// Returns the list with one more recogniser, which is consulted first.
     pub fn with_first(&self, recogniser: impl Recogniser + 'static) -> Self {
         let first = std::iter::once(Arc::new(recogniser) as Arc<dyn Recogniser>);
         Self { own: first.chain(self.own.iter().cloned()).collect(), known: self.known }

@@ -1,14 +1,14 @@
 //! Tool notices in status texts: `🔧 Calling tool: **x**`, `✅ Tool **x** completed`, `❌ … failed`, `📄 Tool output: …`.
 //!
-//! A text counts only if *every* line of it that has words is a notice; otherwise it is a text with signs in it.
-//! Metadata `{"tool_name", "status"}` beside the text says the same more exactly, and goes first.
+//! A text counts only if *every* line of it that has words is a notice; otherwise it is a text that contains such
+//! signs. Metadata `{"tool_name", "status"}` beside the text is more exact, and takes precedence.
 
 use aqueduct_core::Metadata;
 use serde_json::Value;
 
 use super::{Recogniser, Sign, ToolEnd, ToolStart};
 
-/// Reads tool notices in status texts.
+/// Recognises tool notices in status texts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StatusNotices;
 
@@ -48,19 +48,19 @@ fn json_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// One line as a notice.
+/// Parses one line as a notice.
 pub(super) fn notice(line: &str) -> Option<Sign> {
     started(line).map(Sign::ToolStarted).or_else(|| ended(line).map(Sign::ToolEnded))
 }
 
-/// `📄 Agent: Tool output:\n…`
+/// Parses `📄 Agent: Tool output:\n…`.
 pub(super) fn tool_output(text: &str) -> Option<&str> {
     let rest = text.trim_start().strip_prefix('📄')?;
     let (_, output) = rest.split_once("Tool output:")?;
     Some(output.trim_start_matches(['\n', ' ']))
 }
 
-/// `🔧 Agent: Calling tool: **name**`, `🔧 Supervisor: Calling Agent Name...`
+/// Parses `🔧 Agent: Calling tool: **name**` and `🔧 Supervisor: Calling Agent Name...`.
 fn started(line: &str) -> Option<ToolStart> {
     let rest = line.strip_prefix('🔧').or_else(|| line.strip_prefix('🔍'))?;
     let (before, after) = rest.split_once("Calling")?;
@@ -75,7 +75,7 @@ fn started(line: &str) -> Option<ToolStart> {
     (!name.is_empty()).then(|| ToolStart { name: name.to_owned(), agent, ..ToolStart::default() })
 }
 
-/// `✅ Agent: Tool **name** completed`, `❌ … failed`, `✅ Supervisor: Agent task Name completed`
+/// Parses `✅ Agent: Tool **name** completed`, `❌ … failed` and `✅ Supervisor: Agent task Name completed`.
 fn ended(line: &str) -> Option<ToolEnd> {
     let (crossed, rest) = match line.strip_prefix('✅') {
         Some(rest) => (false, rest),
@@ -98,12 +98,12 @@ fn ended(line: &str) -> Option<ToolEnd> {
     if name.is_empty() {
         return None;
     }
-    // "✅ Deployment completed" reads like a notice and need not be one.
+    // "✅ Deployment completed" resembles a notice and may not be one.
     let uncertain = stripped.is_none() && !rest.contains("**");
     Some(ToolEnd { name: Some(name.to_owned()), agent, failed, uncertain, ..ToolEnd::default() })
 }
 
-/// A name without what is around it: what `**` encloses, or the text up to the dots that mean "wait".
+/// Returns a name without decoration: the text between `**`, or the text up to the trailing dots.
 pub(super) fn bare_name(text: &str) -> &str {
     let text = text.trim();
     match text.strip_prefix("**").and_then(|rest| rest.split_once("**")) {

@@ -1,4 +1,4 @@
-//! What is recognised, and what only looks like it.
+//! What is recognised, and what only resembles it.
 
 use serde_json::json;
 

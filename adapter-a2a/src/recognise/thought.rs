@@ -1,11 +1,11 @@
-//! Text parts that are thoughts: metadata `adk_thought` (Google ADK), `thought`, or `type: "thinking"` / `"reasoning"`.
+//! Text parts that are thinking: metadata `adk_thought` (Google ADK), `thought`, or `type: "thinking"` / `"reasoning"`.
 
 use serde_json::Value;
 
 use super::{Recogniser, Sign};
 use crate::wire::Part;
 
-/// Reads thoughts.
+/// Recognises thinking.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ThoughtParts;
 

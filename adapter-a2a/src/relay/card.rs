@@ -1,13 +1,14 @@
-//! The card of an agent behind a proxy: all that the agent says of itself, and the interfaces of the proxy.
+//! The card of an agent behind a proxy: the agent's description, and the interfaces of the proxy.
 
 use serde_json::{Map, Value, json};
 
 use crate::card;
 use crate::version::{Binding, Version};
 
-/// Gives a card the interfaces of `here`, the card of the server that answers in the agent's place. Those by which calls pass to
-/// the agent come first, in its order: clients take the first that they know. They are those of the bindings in `passing`
-/// that the agent has itself. Signatures go, because they were made for another card.
+/// Replaces the interfaces of a card by those of `here`, the card of the server that responds in the agent's place.
+/// Interfaces whose calls are forwarded to the agent come first, in its order, because clients use the first one that
+/// they support. They are those of the bindings in `passing` that the agent has itself. Signatures are removed, because
+/// they were made for another card.
 pub fn move_card(card: &mut Map<String, Value>, here: &Map<String, Value>, passing: &[Binding]) {
     let own = card::parse(&Value::Object(card.clone()).to_string()).map(|card| card::endpoints(&card));
     let mut own = own.unwrap_or_default();
@@ -35,7 +36,7 @@ fn binding(interface: &Value, member: &str) -> Option<Binding> {
     interface.get(member).and_then(Value::as_str).and_then(Binding::parse)
 }
 
-/// The interfaces of 0.3: one is the card's own, the others are listed.
+/// Returns the interfaces of 0.3: one is the card's own, the others are listed.
 fn older_interfaces(card: &Map<String, Value>) -> Vec<Value> {
     let preferred =
         card.get("preferredTransport").cloned().unwrap_or_else(|| Binding::JsonRpc.as_str().into());

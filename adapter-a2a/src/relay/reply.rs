@@ -1,14 +1,14 @@
-//! A call whose agent asks, and which a proxy carries on with the user's reply.
+//! A call whose agent asks, and which a proxy continues with the user's reply.
 //!
 //! ```text
 //! caller ── message ──► proxy ── message ──► agent
-//!                         │ ◄── input required ──┘      held: the caller does not get it
+//!                         │ ◄── input required ──┘      held: the caller does not receive it
 //!                         │ ── reply, to the task ──► agent                          [`reply_body`]
-//! caller ◄── the rest ────┘ ◄── what the agent says then ──┘                         [`continue_event`]
+//! caller ◄── the rest ────┘ ◄── the rest of the stream ────┘                         [`continue_event`]
 //! ```
 //!
-//! The reply is the caller's own call with another message, so that its answer is read as the answer to that call: same method,
-//! same JSON-RPC id, same configuration.
+//! The reply is the caller's own call with another message, so that its response is read as the response to that call:
+//! same method, same JSON-RPC id, same configuration.
 
 use aqueduct_core::{InterruptReply, RunInput};
 use serde_json::{Map, Value, json};
@@ -17,11 +17,11 @@ use crate::call::TaskRef;
 use crate::input::{Recipient, message};
 use crate::wire::Dialect;
 
-/// The members that hold a message: `request` in the protobuf of 0.3.
+/// The members that contain a message: `request` in the protobuf of 0.3.
 const MESSAGE: [&str; 2] = ["message", "request"];
 
-/// Returns the body of a call that sends a message, with the replies to that task as its message. `None` if the body holds no
-/// message.
+/// Returns the body of a call that sends a message, with the replies to that task as its message. Returns `None` if the
+/// body contains no message.
 pub fn reply_body(
     body: &str,
     dialect: Dialect,
@@ -41,10 +41,10 @@ pub fn reply_body(
     Some(call.to_string())
 }
 
-/// Returns the data of an event of the answer to a reply, as events of the stream that the caller reads already.
+/// Converts the data of an event of the response to a reply into events of the stream that the caller already reads.
 ///
-/// A stream names its task once: clients of 0.3 refuse a second task. So a task becomes its artifacts, if it has ended, and its
-/// status; everything else stays as it is.
+/// A stream names its task once: clients of 0.3 refuse a second task. So a task becomes its artifacts, if it has ended,
+/// and its status; everything else is unchanged.
 pub fn continue_event(data: &str) -> Vec<String> {
     let changed = || -> Option<Vec<String>> {
         let event: Value = serde_json::from_str(data).ok()?;
@@ -61,7 +61,7 @@ pub fn continue_event(data: &str) -> Vec<String> {
     changed().unwrap_or_else(|| vec![data.to_owned()])
 }
 
-/// The updates that say what a task says.
+/// Returns the updates that are equivalent to a task.
 fn updates(task: &Map<String, Value>, has_kind: bool) -> Vec<Value> {
     let member = |name: &str| task.get(name).cloned().unwrap_or_default();
     let state = task.get("status").and_then(|status| status.get("state")?.as_str()).unwrap_or_default();
@@ -91,7 +91,7 @@ fn updates(task: &Map<String, Value>, has_kind: bool) -> Vec<Value> {
     all
 }
 
-/// Returns `true` if the stream of a task in that state is over.
+/// Returns `true` if the stream of a task in that state ends.
 fn ends(state: &str) -> bool {
     let state = state.trim_start_matches("TASK_STATE_").to_ascii_lowercase().replace('_', "-");
     !matches!(state.as_str(), "submitted" | "working" | "")

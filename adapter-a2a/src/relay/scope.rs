@@ -1,8 +1,8 @@
-//! What a call reaches: the tasks and contexts that it names, for a proxy that knows to whom they belong.
+//! The scope of a call: the tasks and contexts that it names, for a proxy that checks their owners.
 //!
-//! A proxy compares ids with owners, so that an agent must not read other ids than the proxy did: members that occur twice
-//! are refused, both spellings of a member (`taskId`, `task_id`) count, and what no method of the protocol is stays unknown.
-//! Ids in paths are decoded as agents decode them.
+//! A proxy compares ids with owners, so an agent must not read other ids than the proxy did: repeated members are
+//! refused, both spellings of a member (`taskId`, `task_id`) count, and a method that is not part of the protocol is
+//! unknown. Ids in paths are decoded as agents decode them.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use serde_json::{Map, Value};
 
 use super::{members, text};
 
-/// The member that holds a message: `request` in the protobuf of 0.3.
+/// The member that contains a message: `request` in the protobuf of 0.3.
 const MESSAGE: [&str; 2] = ["message", "request"];
 
-/// What a call does.
+/// The effect of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Sends a message: a task begins, or goes on.
+    /// Sends a message: starts or continues a task.
     Send,
     /// Reads, cancels or subscribes to one task.
     Task,
@@ -27,20 +27,20 @@ pub enum Reach {
     Push,
     /// Reads the extended card.
     Card,
-    /// No method of the protocol.
+    /// Not a method of the protocol.
     Unknown,
 }
 
-/// What a call reaches.
+/// The tasks, contexts and addresses that a call names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallScope {
-    /// What it does.
+    /// The effect of the call.
     pub reach: Reach,
-    /// The tasks that it names, each as often as it is named.
+    /// The tasks that the call names, each as often as it is named.
     pub tasks: Vec<String>,
-    /// The contexts that it names.
+    /// The contexts that the call names.
     pub contexts: Vec<String>,
-    /// The addresses at which it wants to be notified.
+    /// The addresses that the call registers for push notifications.
     pub push_urls: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl CallScope {
         Self { reach, tasks: Vec::new(), contexts: Vec::new(), push_urls: Vec::new() }
     }
 
-    /// Reads the body of a JSON-RPC call. Returns `None` if the body is not one JSON object without repeated members.
+    /// Parses the body of a JSON-RPC call. Returns `None` if the body is not one JSON object without repeated members.
     pub fn of_jsonrpc(body: &str) -> Option<Self> {
         let Value::Object(top) = parse(body)? else { return None };
         let method = top.get("method").and_then(Value::as_str).unwrap_or_default();
@@ -72,8 +72,8 @@ impl CallScope {
         Some(scope)
     }
 
-    /// Reads a REST call: its method, its path below the interface's address, and its body. Returns `None` if the body is
-    /// there and not one JSON object without repeated members.
+    /// Parses a REST call: its method, its path below the interface's address, and its body. Returns `None` if the body
+    /// is present and not one JSON object without repeated members.
     pub fn of_rest(method: &str, path: &str, body: &str) -> Option<Self> {
         let params = match body.trim() {
             "" => Map::new(),
@@ -137,17 +137,17 @@ impl CallScope {
     }
 }
 
-/// The ids that an answer names: those of its task, and of its context.
+/// The ids in a response: those of its task, and of its context.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AnswerIds {
-    /// The tasks.
+    /// The ids of tasks.
     pub tasks: Vec<String>,
-    /// The contexts.
+    /// The ids of contexts.
     pub contexts: Vec<String>,
 }
 
 impl AnswerIds {
-    /// Reads an answer, or one event of a stream, of either binding and version.
+    /// Reads a response, or one event of a stream, of either binding and version.
     pub fn of(answer: &Value) -> Self {
         let result = answer.get("result").unwrap_or(answer);
         let parts =
@@ -155,7 +155,7 @@ impl AnswerIds {
         let objects = [Some(result)].into_iter().chain(parts.map(|part| result.get(part))).flatten();
         let mut ids = Self::default();
         for object in objects.filter_map(Value::as_object) {
-            // A task has a status of its own; so has an update, which names its task.
+            // A task has a status; so has an update, which names its task.
             let is_task = object.contains_key("status") && !object.contains_key("taskId");
             ids.tasks.extend(texts(object, if is_task { &["id"] } else { &["taskId", "task_id"] }));
             ids.contexts.extend(texts(object, &CONTEXT));
@@ -166,11 +166,11 @@ impl AnswerIds {
     }
 }
 
-/// The names of the member that holds a context.
+/// The names of the member that contains a context.
 const CONTEXT: [&str; 2] = ["contextId", "context_id"];
 
-/// Returns the body of a call (the parameters stand in `params` over JSON-RPC) with other ids for its contexts; all other
-/// bytes are as they were. Returns `None` if none is replaced.
+/// Returns the body of a call (its parameters are in `params` over JSON-RPC) with other ids for its contexts; all other
+/// bytes are unchanged. Returns `None` if none is replaced.
 pub fn replace_contexts(body: &str, is_rpc: bool, other: impl Fn(&str) -> Option<String>) -> Option<String> {
     let params = if is_rpc { members(body).get("params")?.get() } else { body };
     let inside = members(params);
@@ -183,7 +183,7 @@ pub fn replace_contexts(body: &str, is_rpc: bool, other: impl Fn(&str) -> Option
             edits.extend(found.map(|id| (start, start + raw.get().len(), Value::from(id).to_string())));
         }
     }
-    // From the end, so that offsets stay right.
+    // From the end, so that offsets stay valid.
     edits.sort_by_key(|(start, ..)| std::cmp::Reverse(*start));
     let is_changed = !edits.is_empty();
     let mut body = body.to_owned();
@@ -207,7 +207,7 @@ pub fn replace_query_contexts(query: &str, other: impl Fn(&str) -> Option<String
     written.collect::<Vec<_>>().join("&")
 }
 
-/// The members of a query, each with the context that it names.
+/// Returns the members of a query, each with the context that it names.
 fn query_members(query: &str) -> impl Iterator<Item = (&str, Option<String>)> {
     query.split('&').map(|member| {
         let (name, value) = member.split_once('=').unwrap_or((member, ""));
@@ -217,13 +217,13 @@ fn query_members(query: &str) -> impl Iterator<Item = (&str, Option<String>)> {
     })
 }
 
-/// Returns the ids of the tasks in an answer to a list.
+/// Returns the ids of the tasks in the response to a list request.
 pub fn listed_tasks(answer: &Value) -> Vec<String> {
     let tasks = answer.get("result").unwrap_or(answer).get("tasks").and_then(Value::as_array);
     tasks.into_iter().flatten().filter_map(|task| task.get("id")?.as_str()).map(str::to_owned).collect()
 }
 
-/// Leaves the tasks in an answer to a list that are wanted, and counts them instead of all.
+/// Removes unwanted tasks from the response to a list request, and corrects its count.
 pub fn retain_tasks(answer: &mut Value, is_wanted: impl Fn(&str) -> bool) {
     let list = if answer.get("result").is_some() { answer.get_mut("result") } else { Some(answer) };
     let Some(list) = list.and_then(Value::as_object_mut) else { return };
@@ -249,14 +249,14 @@ fn texts(object: &Map<String, Value>, names: &[&str]) -> impl Iterator<Item = St
     found.into_iter()
 }
 
-/// The task of a resource name such as `tasks/T/pushNotificationConfigs/C`.
+/// Returns the task of a resource name such as `tasks/T/pushNotificationConfigs/C`.
 fn task_in(name: &str) -> Option<String> {
     let mut segments = name.split('/');
     segments.find(|segment| *segment == "tasks")?;
     segments.next().map(str::to_owned)
 }
 
-/// The addresses of push configurations: all of a call about one, else those that a message asks for.
+/// Returns the addresses of push configurations: all of a call about one, else those in the configuration of a message.
 fn urls(params: &Value, is_push: bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![(params, is_push)];
@@ -267,7 +267,7 @@ fn urls(params: &Value, is_push: bool) -> Vec<String> {
                     let is_config = is_inside || name.to_ascii_lowercase().contains("push");
                     match value {
                         Value::String(url) if is_config && name == "url" => found.push(url.clone()),
-                        // The content of a message is no configuration.
+                        // The content of a message is not a configuration.
                         _ if MESSAGE.contains(&name.as_str()) => {}
                         value => open.push((value, is_config)),
                     }
@@ -280,7 +280,7 @@ fn urls(params: &Value, is_push: bool) -> Vec<String> {
     found
 }
 
-/// A segment of a path without its percent-encoding.
+/// Decodes a percent-encoded segment of a path.
 fn decoded(segment: &str) -> String {
     let (mut bytes, mut rest) = (Vec::with_capacity(segment.len()), segment.as_bytes());
     while let Some((&first, tail)) = rest.split_first() {

@@ -1,4 +1,4 @@
-//! What a proxy reads and writes.
+//! Calls that a proxy reads and changes.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -111,7 +111,7 @@ fn arbitrary_json() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whatever else is in a message, the entry is there afterwards, and the rest is as it was.
+    /// Whatever else a message contains, the entry is present afterwards, and the rest is unchanged.
     #[test]
     fn any_message_takes_an_entry(
         message in prop::collection::hash_map("[a-z\"]{0,4}", arbitrary_json(), 0..4),

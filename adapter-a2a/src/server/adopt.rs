@@ -1,16 +1,16 @@
-//! Tasks that are not held here: begun at another replica or before a restart, or forgotten since.
+//! Tasks that this server does not hold: started at another replica or before a restart, or removed since.
 //!
 //! ```text
 //! find ──┬ held ──► did another replica begin a turn? ── yes ──┐
-//!        └ not held ──► the log has its first run ── insert ──┴─► reader: its runs, one after another ──► a task like any other
+//!        └ not held ──► the log has its first run ── insert ──┴─► reader: its runs in order ──► a task like any other
 //! ```
 //!
-//! The reader folds what the log has, then follows the run that goes on, as the recorder of a run that was begun here. Callers
-//! wait until it has read as much as there was when they asked.
+//! The reader folds the events in the log, then follows the open run, like the recorder of a run that was started here.
+//! Callers wait until it has read everything that was in the log when they asked.
 //!
-//! Runs that a framework publishes have no record of a task. They become tasks when a client first asks for them by their
-//! ids, at servers whose [`ServerConfig::adopts_runs`](super::ServerConfig::adopts_runs) says so; elsewhere every task began
-//! with a message.
+//! Runs that a framework publishes have no record of a task. They become tasks when a client first requests them by
+//! their ids, at servers with [`ServerConfig::adopts_runs`](super::ServerConfig::adopts_runs); elsewhere every task
+//! starts with a message.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::wire::time::format;
 use crate::wire::{Message, Task, TaskState, TaskStatus, Text};
 
 impl AgentServer {
-    /// Returns the task, if it is this owner's: one that is held, or that of runs in the log.
+    /// Returns the task of this owner: one that is held, or one that is built from runs in the log.
     pub(super) async fn find(
         &self,
         caller: &Caller,
@@ -48,7 +48,7 @@ impl AgentServer {
         if is_visible { Ok(entry) } else { Err(ServerError::task_not_found(id)) }
     }
 
-    /// Makes a task of the runs in the log; `None` if the owner has none of that id.
+    /// Builds a task from the runs in the log. Returns `None` if the owner has no run of that id.
     async fn adopt(
         &self,
         log: &Arc<dyn TaskLog>,
@@ -70,7 +70,7 @@ impl AgentServer {
         Ok(Some(kept))
     }
 
-    /// Takes up a turn that another replica has begun. Only a task that waits can have one.
+    /// Takes up a turn that another replica has started. Only an interrupted task can have one.
     pub(super) async fn find_turn(
         &self,
         log: &Arc<dyn TaskLog>,
@@ -108,7 +108,7 @@ impl AgentServer {
         self.shared.host.spawn(Box::pin(reader.read(turn, run)));
     }
 
-    /// Adds a turn that begins with a message. Returns its place, and the task as it is then.
+    /// Adds a turn that starts with a message. Returns its index, and the task at that time.
     pub(super) fn begin_turn(
         &self,
         entry: &TaskEntry,
@@ -118,7 +118,7 @@ impl AgentServer {
     ) -> (usize, Task<'static>) {
         let shared = &self.shared;
         let mut state = entry.lock();
-        state.turns.push(Turn { run: Some(run.clone()), folded: 0, end: None });
+        state.turns.push(Turn::new(Some(run.clone()), None));
         state.maker = Items::new(&shared.config, &entry.id, &entry.context_id);
         state.questions.clear();
         state.folded.set_status(status(TaskState::Working, at), &shared.config.limits);
@@ -135,7 +135,7 @@ impl AgentServer {
 
     /// Returns a task whose first run is in the log and has not been read.
     pub(super) fn entry(&self, owner: &str, first: &LoggedRun) -> TaskEntry {
-        // A run that a framework began was never submitted.
+        // A run that a framework started was never submitted.
         let state = if first.record.is_some() { TaskState::Submitted } else { TaskState::Working };
         let task = Task {
             id: Text::from(first.id.as_str().to_owned()),
@@ -147,7 +147,7 @@ impl AgentServer {
         let maker = Items::new(&self.shared.config, &task.id, &task.context_id);
         let entry = TaskEntry::new(owner.to_owned(), task, first.id.clone(), maker, first.opened_at);
         let mut state = entry.lock();
-        // A client that asks for it by its id has received a task before.
+        // A client that requests it by its id has received a task before.
         state.close_window();
         state.reading = Reading::UnderWay;
         drop(state);
@@ -168,7 +168,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads from that turn on, which the task has.
+    /// Reads from that turn on.
     async fn read(self, mut turn: usize, mut run: LoggedRun) {
         loop {
             let shared = &self.server.shared;
@@ -205,7 +205,7 @@ impl Reader {
         }
     }
 
-    /// The task is as the log has it, or it cannot be read: then it is not held.
+    /// Ends the reading. A task that cannot be read is not held.
     fn finish(&self, outcome: Result<(), ServerError>) {
         let is_failed = outcome.is_err();
         self.entry.lock().reading = match outcome {

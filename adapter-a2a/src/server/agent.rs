@@ -18,7 +18,7 @@ use crate::version::Version;
 use crate::wire::time::format;
 use crate::wire::{ErrorKind, StateClass, StreamItem, TaskState as State};
 
-/// What all calls of one agent share.
+/// The state that all calls of one agent share.
 pub(super) struct Shared {
     pub(super) agent: String,
     pub(super) service: Arc<dyn RunService>,
@@ -40,7 +40,7 @@ impl std::fmt::Debug for AgentServer {
 }
 
 impl AgentServer {
-    /// A server for the agent of that name.
+    /// Returns a server for the agent of that name.
     pub fn new(
         agent: impl Into<String>,
         service: Arc<dyn RunService>,
@@ -51,17 +51,17 @@ impl AgentServer {
         Self { shared: Arc::new(Shared { agent: agent.into(), service, host, config, store }) }
     }
 
-    /// How it serves.
+    /// Returns the settings of the server.
     pub fn config(&self) -> &ServerConfig {
         &self.shared.config
     }
 
-    /// Who asks; an error for strangers.
+    /// Returns the owner of the caller's tasks, or a refusal for unauthenticated callers.
     pub(crate) fn identify(&self, caller: &Caller) -> Result<String, ServerError> {
         Ok(self.shared.host.identify(caller)?)
     }
 
-    /// Answers a call of a client who can see `card`.
+    /// Handles a call of a client that may read `card`.
     pub(crate) async fn handle_with_card(
         &self,
         caller: Caller,
@@ -76,7 +76,7 @@ impl AgentServer {
         self.answer(caller, context, call).await
     }
 
-    /// Answers a call as the client reads it.
+    /// Handles a call, in the view that the client has activated.
     async fn answer(&self, caller: Caller, context: CallContext, call: Call) -> Result<Answer, ServerError> {
         let view = self.plain_view(&context);
         let answer = self.answer_whole(caller, context, call).await?;
@@ -99,7 +99,7 @@ impl AgentServer {
         call: Call,
     ) -> Result<Answer, ServerError> {
         let shared = &self.shared;
-        // Who asks comes before what is asked: strangers learn nothing.
+        // Identity is checked before the call: unauthenticated callers learn nothing.
         let owner = shared.host.identify(&caller)?;
         shared.store.expire(shared.host.now());
         self.check_extensions(&context)?;
@@ -108,6 +108,7 @@ impl AgentServer {
             Call::SendStreamingMessage(send) => self.send_streaming(caller, owner, &context, *send).await,
             Call::GetTask { id, history_length } => {
                 let entry = self.find(&caller, &owner, &id).await?;
+                self.catch_up(&entry).await;
                 let task = entry.lock().folded.snapshot(history_length, true);
                 Ok(Answer::Task(Box::new(task)))
             }
@@ -115,6 +116,7 @@ impl AgentServer {
             Call::CancelTask { id, .. } => self.cancel(caller, &owner, &id).await,
             Call::SubscribeToTask { id } => {
                 let entry = self.find(&caller, &owner, &id).await?;
+                self.catch_up(&entry).await;
                 Watcher::of_task(shared, &entry, caller).map(Answer::Stream)
             }
             call @ (Call::CreatePushConfig(_)
@@ -123,7 +125,7 @@ impl AgentServer {
             | Call::DeletePushConfig { .. }) => self.answer_push(&caller, &owner, &context, call).await,
             Call::GetExtendedCard => {
                 let words = "this agent has no other card than the one that everybody sees";
-                // 1.0 keeps the name of this for agents that say they have one (spec 3.3.4).
+                // 1.0 reserves the name of this error for agents that declare an extended card (spec 3.3.4).
                 let kind = match context.version {
                     Version::V1 => ErrorKind::UnsupportedOperation,
                     Version::V03 => ErrorKind::ExtendedCardNotConfigured,
@@ -131,6 +133,19 @@ impl AgentServer {
                 Err(ServerError::new(kind, words))
             }
         }
+    }
+
+    /// Waits until the task holds what any client was sent of it, at this replica or another one. A client that was cut and
+    /// found less than it saw would take for new what follows.
+    async fn catch_up(&self, entry: &TaskEntry) {
+        let log = self.shared.host.task_log().filter(|log| log.is_shared());
+        let run = entry.lock().turns.last().and_then(|turn| turn.run.clone());
+        let head = match (log, run) {
+            // A log that cannot be read now has sent nothing to other clients either.
+            (Some(log), Some(run)) => log.run(&entry.owner, &self.shared.agent, &run).await.ok().flatten(),
+            _ => None,
+        };
+        entry.caught_up(head.map_or(0, |run| run.head)).await;
     }
 
     fn check_extensions(&self, context: &CallContext) -> Result<(), ServerError> {
@@ -171,7 +186,7 @@ impl AgentServer {
         }
     }
 
-    /// Ends a task that waits, where no log has to know of it. Returns the turn that does.
+    /// Ends an interrupted task that is in no log. Returns the index of the turn that ends it.
     pub(super) fn stop_waiting(&self, entry: &Arc<TaskEntry>) -> usize {
         let shared = &self.shared;
         let now = shared.host.now();
@@ -179,7 +194,7 @@ impl AgentServer {
         let end = super::fold::stamped(state.maker.status(State::Canceled), &format(now));
         state.folded.set_status(end.status.clone(), &shared.config.limits);
         state.enqueue(&StreamItem::Status(end.clone()), shared.config.push.queue);
-        state.turns.push(Turn { run: None, folded: 0, end: Some(Box::new(end)) });
+        state.turns.push(Turn::new(None, Some(Box::new(end))));
         state.questions.clear();
         state.updated_at = now;
         let turn = state.last_turn();
@@ -202,7 +217,7 @@ impl CallHandler for AgentServer {
     }
 }
 
-/// A message or a subscription to a task that has ended.
+/// Returns the refusal of a message or subscription to a task that has ended.
 pub(super) fn has_ended(state: &TaskState) -> ServerError {
     let task = &state.folded.task;
     let words = format!("task {} has ended ({}): ask for it with GetTask", &*task.id, task.status.state);

@@ -1,4 +1,4 @@
-//! What a call is answered with, before a binding spells it.
+//! The response to a call, before a binding encodes it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,28 +10,28 @@ use super::ServerError;
 use crate::call::PushConfig;
 use crate::wire::{Message, StreamItem, Task};
 
-/// The items of a task's stream, in order. The first is the task, whole, or the one message that there will be; an
-/// error is the last. Dropping it tells the server that this watcher has gone, and stops nothing.
+/// The items of a task's stream, in order. The first is the complete task, or the only message; an error is the last.
+/// Dropping the stream removes the watcher and stops nothing else.
 pub type TaskStream = Pin<Box<dyn Stream<Item = Result<StreamItem<'static>, ServerError>> + Send>>;
 
-/// The answer to a [`Call`](crate::call::Call).
+/// The response to a [`Call`](crate::call::Call).
 #[non_exhaustive]
 pub enum Answer {
     /// A task (send, get, cancel).
     Task(Box<Task<'static>>),
-    /// A reply without a task (send).
+    /// A message without a task (send).
     Message(Box<Message<'static>>),
     /// A stream (send streaming, subscribe).
     Stream(TaskStream),
     /// A page of tasks (list).
     Tasks(Box<TaskPage>),
-    /// A wish to be called back, as it is kept (create, get).
+    /// A stored push configuration (create, get).
     PushConfig(Box<PushConfig>),
-    /// All such wishes of a task (list).
+    /// All push configurations of a task (list).
     PushConfigs(Vec<PushConfig>),
     /// The extended card, as JSON that both versions can read.
     Card(Box<Value>),
-    /// Done, and nothing to say (delete).
+    /// No content (delete).
     Nothing,
 }
 
@@ -50,16 +50,16 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// Some of a caller's tasks.
+/// One page of a caller's tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct TaskPage {
-    /// The tasks, those whose status is newest first.
+    /// The tasks, by the time of their status, newest first.
     pub tasks: Vec<Task<'static>>,
-    /// Where the next page begins; empty on the last. Always written, also when it is empty.
+    /// The token of the next page; empty on the last. Always encoded, also when it is empty.
     pub next_page_token: String,
-    /// How many tasks a page has at most.
+    /// The largest number of tasks per page.
     pub page_size: u32,
-    /// How many tasks fit the filters, on all pages.
+    /// The number of tasks that match the filters, on all pages.
     pub total_size: u32,
 }

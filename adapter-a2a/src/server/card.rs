@@ -18,77 +18,77 @@ use crate::signature;
 use crate::version::{Binding, JSON, Version};
 use crate::wire::time::format_http;
 
-/// What a card says.
+/// The content of a card.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "a card is a list of what is and what is not")]
 pub struct CardConfig {
-    /// The agent's name.
+    /// The name of the agent.
     pub name: String,
-    /// What it is for.
+    /// The purpose of the agent.
     pub description: String,
-    /// Its own version.
+    /// The version of the agent.
     pub version: String,
-    /// Who provides it: name and address.
+    /// The provider: name and address.
     pub provider: Option<(String, String)>,
-    /// Where more is to be read.
+    /// The address of the documentation.
     pub documentation_url: Option<String>,
-    /// Media types it reads.
+    /// Accepted media types.
     pub input_modes: Vec<String>,
-    /// Media types it writes.
+    /// Produced media types.
     pub output_modes: Vec<String>,
-    /// What it is good at. A card must name one thing at least; without any, the agent as a whole is it.
+    /// The skills. A card must have at least one; without any, the agent as a whole is listed.
     pub skills: Vec<Skill>,
-    /// How and where it can be reached, best first. Addresses are absolute and have a scheme, that of gRPC
-    /// too: some clients refuse a card with one that has none.
+    /// The interfaces, best first. Addresses are absolute and have a scheme, also for gRPC: some clients refuse a card
+    /// with an address without one.
     pub interfaces: Vec<(Binding, String)>,
-    /// The bindings that the card names, best first. Empty: all.
+    /// The bindings in the card, best first; empty for all.
     pub bindings: Vec<Binding>,
-    /// The tenant that gRPC clients must send back, where their address leads to several agents. 0.3 has no tenant, so
-    /// with one its clients are not shown gRPC.
+    /// The tenant that gRPC clients must send, if one address serves several agents. 0.3 has no tenant, so its clients
+    /// are not offered gRPC then.
     pub grpc_tenant: String,
-    /// True if it calls back.
+    /// Set if the agent sends push notifications.
     pub push: bool,
-    /// True if there is a card that only known clients see.
+    /// Set if an extended card exists for authenticated callers.
     pub extended: bool,
-    /// True if clients must send a bearer token.
+    /// Set if clients must send a bearer token.
     pub bearer: bool,
-    /// Extensions, and whether clients must know them.
+    /// The extensions, and whether clients must support them.
     pub extensions: Vec<(String, bool)>,
-    /// True if everybody may see the card; false keeps caches from sharing it.
+    /// Set if all callers may read the card; unset keeps caches from sharing it.
     pub public: bool,
-    /// True to leave out what is 0.3's, members and interfaces: strict readers of 1.0 take nothing else. Clients of 0.3 then
+    /// Set to omit the members and interfaces of 0.3: strict readers of 1.0 accept nothing else. Clients of 0.3 then
     /// find no card, but are served all the same.
     pub only_v1: bool,
-    /// Its signature: the protected header and the bytes ([`signature`](crate::signature)).
+    /// The signature: the protected header and the bytes ([`signature`](crate::signature)).
     pub signature: Option<(String, Vec<u8>)>,
-    /// Since when it says this, for caches.
+    /// The time of the last change, for caches.
     pub modified: Option<Timestamp>,
 }
 
-/// Something an agent is good at.
+/// A skill of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Skill {
-    /// Unique in the card.
+    /// The id, unique in the card.
     pub id: String,
-    /// For people.
+    /// The display name.
     pub name: String,
-    /// For people and models.
+    /// The description for people and models.
     pub description: String,
-    /// Words to find it by.
+    /// Search terms.
     pub tags: Vec<String>,
-    /// What one could ask.
+    /// Example prompts.
     pub examples: Vec<String>,
-    /// Media types it reads; those of the card if empty.
+    /// Accepted media types; those of the card if empty.
     pub input_modes: Vec<String>,
-    /// Media types it writes; those of the card if empty.
+    /// Produced media types; those of the card if empty.
     pub output_modes: Vec<String>,
 }
 
-/// How long caches may show a card without asking, in seconds. Cards change when a configuration does.
+/// How long caches may use a card without revalidation, in seconds. Cards change with the configuration.
 const MAX_AGE: u32 = 60;
 
 impl CardConfig {
-    /// The card as JSON.
+    /// Returns the card as JSON.
     pub fn to_json(&self) -> Value {
         let mut card = Map::new();
         let mut put = |key: &str, value: Value| {
@@ -226,7 +226,7 @@ impl CardConfig {
         Value::Array(self.skills.iter().map(skill).collect())
     }
 
-    /// The card as a response, or "not modified".
+    /// Returns the card as a response, or "not modified".
     pub(super) fn answer(&self, call: &HttpCall<'_>) -> HttpAnswer {
         if !matches!(call.method, "GET" | "HEAD") {
             let body = json!({"error": {"code": 405, "message": "a card is read with GET"}});
@@ -237,7 +237,7 @@ impl CardConfig {
         let body = self.to_json();
         let signed = body.as_object().map(signature::payload).unwrap_or_default();
         let body = body.to_string().into_bytes();
-        // Signatures of one card differ, where their algorithm uses randomness.
+        // Signatures of the same card differ if their algorithm is randomised.
         let same = if self.signature.is_some() { &signed } else { &body };
         let tag = format!("\"{:016x}\"", hash_bytes(0, same));
         let modified = self.modified.and_then(format_http);

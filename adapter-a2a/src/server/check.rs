@@ -1,7 +1,7 @@
-//! What is wrong with a message of a client, whatever binding it came by.
+//! Validates messages of clients, independent of the binding.
 //!
-//! What is no message is not kept as one: others read it back as history, and choke on it. How it is spelled is not the
-//! business of this module, nor what the agent makes of it.
+//! An invalid message is not stored: other clients read it back as history and fail on it. This module checks neither
+//! the encoding nor what the agent does with the message.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use super::FieldViolation;
 use super::config::TaskLimits;
 use crate::wire::{Content, Message, Part, Raw, Role, Text};
 
-/// What is wrong with a message, member by member.
+/// Returns the violations of a message, member by member.
 pub(super) fn message_violations(message: &Message<'_>, limits: &TaskLimits) -> Vec<FieldViolation> {
     let mut found = Vec::new();
     let mut complain = |key: &str, words: &str| found.push(violation(&format!("message.{key}"), words));

@@ -13,40 +13,40 @@ use crate::config::Notes;
 pub struct ServerConfig {
     /// How intermediate text is shown. As text by default, in `working` statuses.
     pub intermediate: IntermediateView,
-    /// True to show thoughts.
+    /// Set to show thinking.
     pub thinking: bool,
-    /// True to tell lanes, steps, state and usage, as `working` statuses.
+    /// Set to send lanes, steps, state and usage, as `working` statuses.
     pub signals: bool,
-    /// True to show sub-agents. Without, only what concerns the whole task is shown of them: text on the answer channel,
-    /// changes of the state, and questions.
+    /// Set to show sub-agents. Otherwise only what concerns the whole task is shown of them: text on the answer
+    /// channel, changes of the state, and interrupts.
     pub subagents: bool,
-    /// When thoughts and intermediate text leave.
+    /// When thinking and intermediate text are sent.
     pub notes: Notes,
-    /// How long the first answer to a message waits for the agent to say that it answers with a message instead of
-    /// a task ([`MESSAGE_REPLY`](super::MESSAGE_REPLY)). The first content decides at once; so the wait is only long
-    /// for agents that are slow to begin, and they have nothing else to show. Zero: every reply is a task.
+    /// How long the first response to a message waits for the agent to declare that it responds with a message instead
+    /// of a task ([`MESSAGE_REPLY`](super::MESSAGE_REPLY)). The first content decides at once, so the wait is only long
+    /// for agents that are slow to start, which have nothing else to show. Zero: every response is a task.
     pub reply_window: Duration,
-    /// How long `CancelTask` waits for the run to end before it answers with the task as it is. Clients wait 10 to
-    /// 60 seconds for an answer.
+    /// How long `CancelTask` waits for the run to end before it returns the task as it is. Clients wait 10 to 60
+    /// seconds for a response.
     pub cancel_wait: Duration,
-    /// How often the subscriber of a task that waits looks for a turn that another replica began, where replicas share a log.
-    /// A reader waits for the first words of an agent for longer.
+    /// How often the subscriber of an interrupted task checks for a turn that another replica started, if replicas
+    /// share a log. An agent takes longer for its first text.
     pub turn_poll: Duration,
-    /// Media types that the agent reads; `text/*` stands for all texts. A part that says to be of another is refused.
-    /// Empty: it reads all.
+    /// Media types that the agent accepts; `text/*` stands for all texts. A part that declares another type is refused.
+    /// Empty for all.
     pub input_modes: Vec<String>,
-    /// Media types that the agent can answer in. A client that accepts none of them is refused. Text and data are
-    /// always possible; files are what the agent makes them.
+    /// Media types that the agent can respond with. A client that accepts none of them is refused. Text and data are
+    /// always possible; the agent determines the types of files.
     pub output_modes: Vec<String>,
-    /// Extensions that clients must ask for.
+    /// Extensions that clients must activate.
     pub required_extensions: Vec<String>,
-    /// Extensions that clients may ask for.
+    /// Extensions that clients may activate.
     pub extensions: Vec<String>,
-    /// True if runs that others begin are tasks too, for clients that know their ids: those that a framework publishes.
+    /// Set if runs that a framework publishes are tasks too, for clients that know their ids.
     pub adopts_runs: bool,
-    /// How much is kept.
+    /// Limits of the stored tasks.
     pub limits: TaskLimits,
-    /// Whom to call back, and how often.
+    /// Allowed receivers of push notifications, and retries.
     pub push: PushPolicy,
 }
 
@@ -72,34 +72,34 @@ impl Default for ServerConfig {
     }
 }
 
-/// How much a server keeps of its tasks.
+/// Limits of the tasks that a server stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskLimits {
-    /// Tasks kept. Past it, the task that ended first is forgotten, then the one that has waited longest for its
-    /// user; if all are at work, new ones are refused. Clients look at a task for minutes after its end, not for days.
+    /// The number of tasks. Beyond it the task that ended first is dropped, then the one that has been interrupted
+    /// longest; if all are working, new ones are refused. Clients read a task for minutes after its end, not for days.
     pub tasks: usize,
-    /// Tasks of one caller, for the same reason and by the same rule: one caller cannot push out all others.
+    /// The number of tasks of one caller, by the same rule: one caller cannot displace all others.
     pub tasks_per_caller: usize,
-    /// How long a task is kept that has ended or waits for its user.
+    /// How long a task is kept that has ended or is interrupted.
     pub keep: Duration,
-    /// Bytes of artifacts kept per task. Past it, streams still carry everything; what is kept of the task says that
-    /// it is not whole (`aqueduct.truncated`).
+    /// Bytes of artifacts per task. Beyond it, streams still carry everything; the stored task is marked as incomplete
+    /// (`aqueduct.truncated`).
     pub artifact_bytes: usize,
-    /// Artifacts kept per task, for the same reason.
+    /// Artifacts per task, for the same reason.
     pub artifacts: usize,
-    /// Messages kept in a task's history; the oldest are forgotten. Agents say a status per tool call.
+    /// Messages in a task's history; the oldest are dropped. Agents send a status per tool call.
     pub history: usize,
     /// Bytes of a task's history, for the same reason; the newest message stays whatever its size.
     pub history_bytes: usize,
-    /// Bytes of all tasks that have ended or wait for their users: their artifacts and histories. Past it, room is made as
-    /// for `tasks`, by size. Messages of clients and answers of agents are then bounded.
+    /// Bytes of all tasks that have ended or are interrupted: their artifacts and histories. Beyond it, tasks are
+    /// dropped as for `tasks`, by size. This bounds messages of clients and answers of agents.
     pub bytes: usize,
-    /// Bytes of an id that a client chooses, of a request or in a message: it comes back in every event. Those in use are
+    /// Bytes of an id that a client chooses, of a request or in a message: it is part of every event. Usual ids are
     /// UUIDs, or a few words.
     pub id_bytes: usize,
-    /// Follow-ups to one task: each is a run, and its id is kept with the task.
+    /// Follow-ups to one task: each is a run, whose id is stored with the task.
     pub turns: usize,
-    /// Wishes to be called back per task: each is a request per event.
+    /// Push configurations per task: each causes a request per event.
     pub push_configs: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Why a call is not answered, and how each binding says so (spec 1.0.1, §5.4; the table is in `docs/a2a.md`).
+//! Refusals of calls, and their form in each binding (spec 1.0.1, §5.4; the table is in `docs/a2a.md`).
 
 use aqueduct_core::Exceeded;
 use aqueduct_core::service::{RefusalKind, ServiceError};
@@ -14,27 +14,27 @@ const DOMAIN: &str = "a2a-protocol.org";
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{message}")]
 pub struct ServerError {
-    /// Which error of the specification it is.
+    /// The error of the specification.
     pub kind: ErrorKind,
-    /// A sentence for the caller: what, where, and what to do.
+    /// The message for the caller: what, where, and what to do.
     pub message: String,
-    /// The members of the request that are at fault.
+    /// The invalid members of the request.
     pub violations: Vec<FieldViolation>,
-    /// The limit that refused the call, where that is the reason.
+    /// The exceeded limit, if that is the reason.
     pub exceeded: Option<Exceeded>,
 }
 
-/// A member of a request that is at fault (`google.rpc.BadRequest.FieldViolation`).
+/// An invalid member of a request (`google.rpc.BadRequest.FieldViolation`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldViolation {
-    /// Its path, e.g. `message.parts`.
+    /// The path of the member, e.g. `message.parts`.
     pub field: String,
-    /// What is wrong with it.
+    /// What is wrong with the member.
     pub description: String,
 }
 
-/// Status codes of gRPC, by number.
+/// The status codes of gRPC, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of gRPC")]
 pub enum GrpcCode {
@@ -49,7 +49,7 @@ pub enum GrpcCode {
 }
 
 impl GrpcCode {
-    /// Its name, as REST error bodies have it.
+    /// Returns the name, which REST error bodies contain.
     pub const fn name(self) -> &'static str {
         match self {
             Self::InvalidArgument => "INVALID_ARGUMENT",
@@ -65,18 +65,18 @@ impl GrpcCode {
 }
 
 impl ServerError {
-    /// A refusal with a sentence.
+    /// Returns a refusal with a message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), violations: Vec::new(), exceeded: None }
     }
 
-    /// Parameters that make no sense, all of one member.
+    /// Returns the refusal of an invalid member.
     pub fn invalid_field(field: impl Into<String>, description: impl Into<String>) -> Self {
         let violation = FieldViolation { field: field.into(), description: description.into() };
         Self::invalid_fields(vec![violation])
     }
 
-    /// Parameters that make no sense.
+    /// Returns the refusal of invalid members.
     pub fn invalid_fields(violations: Vec<FieldViolation>) -> Self {
         let told =
             violations.iter().map(|violation| format!("{}: {}", violation.field, violation.description));
@@ -84,19 +84,19 @@ impl ServerError {
         Self { violations, ..Self::new(ErrorKind::InvalidParams, message) }
     }
 
-    /// The task does not exist, or belongs to another principal. Both refusals are equal.
+    /// Returns the refusal for a task that does not exist, or belongs to another principal. Both are equal.
     pub fn task_not_found(id: &str) -> Self {
         let shown: String = id.chars().take(80).collect();
         Self::new(ErrorKind::TaskNotFound, format!("there is no task {shown:?}: it may have expired"))
     }
 
-    /// The JSON-RPC code.
+    /// Returns the JSON-RPC code.
     pub fn code(&self) -> i64 {
-        // What JSON-RPC has no code for is an internal error there; its HTTP status tells the rest.
+        // Errors without a JSON-RPC code are internal errors there; the HTTP status is more specific.
         self.kind.code().unwrap_or(-32603)
     }
 
-    /// The HTTP status of REST. JSON-RPC answers with 200, except where [`ServerError::is_of_http`].
+    /// Returns the HTTP status of REST. JSON-RPC responds with 200, except where [`ServerError::is_of_http`].
     pub fn http_status(&self) -> u16 {
         match self.kind {
             _ if self.exceeded.is_some() => 429,
@@ -108,13 +108,13 @@ impl ServerError {
         }
     }
 
-    /// True for refusals that come before the protocol: the caller is unknown, or has used its quota. They have their HTTP
-    /// status in every binding.
+    /// Returns `true` for refusals before the protocol: the caller is not authenticated, or has used its quota. They
+    /// have their HTTP status in every binding.
     pub fn is_of_http(&self) -> bool {
         self.kind == ErrorKind::Unauthorized || self.exceeded.is_some()
     }
 
-    /// The status of gRPC, whose name REST bodies have too.
+    /// Returns the status of gRPC, whose name REST bodies contain too.
     pub fn grpc_code(&self) -> GrpcCode {
         match self.kind {
             _ if self.exceeded.is_some() => GrpcCode::ResourceExhausted,
@@ -136,12 +136,12 @@ impl ServerError {
         }
     }
 
-    /// The `reason` of its `ErrorInfo`.
+    /// Returns the `reason` of the `ErrorInfo`.
     pub fn reason(&self) -> &'static str {
         self.kind.reason().unwrap_or_else(|| self.grpc_code().name())
     }
 
-    /// The details as typed JSON objects: `error.data` of JSON-RPC, `error.details` of REST.
+    /// Returns the details as typed JSON objects: `error.data` of JSON-RPC, `error.details` of REST.
     pub fn details(&self) -> Vec<Value> {
         let metadata = self.exceeded.map_or_else(|| json!({}), |exceeded| json!({ "limit": exceeded.limit }));
         let mut details = vec![json!({
@@ -162,7 +162,7 @@ impl ServerError {
     }
 }
 
-/// A service that refuses a run. Runs are tasks here, and what is gone is as good as unknown.
+/// Converts the refusal of a run. Runs are tasks here, and an expired run counts as unknown.
 impl From<ServiceError> for ServerError {
     fn from(error: ServiceError) -> Self {
         let kind = match error.kind {

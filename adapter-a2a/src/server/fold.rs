@@ -1,8 +1,8 @@
-//! [`Folded`]: a task as it stands, folded from the items of its stream.
+//! [`Folded`]: the current state of a task, folded from the items of its stream.
 //!
-//! Invariants: folding an item costs the same however long the task is (text is appended in place, artifacts are found
-//! by id, history is cut in batches); the folded task is what a client would have that saw every item; what is not kept
-//! because of a limit is named in the task's metadata.
+//! Invariants: folding an item has a constant cost, however long the task is (text is appended in place, artifacts are
+//! found by id, history is truncated in batches); the folded task equals what a client holds that received every item;
+//! content that a limit removed is named in the task's metadata.
 
 use std::collections::HashMap;
 
@@ -15,17 +15,17 @@ use crate::wire::{
     Artifact, ArtifactUpdate, Content, Message, Part, Raw, StatusUpdate, StreamItem, Task, TaskStatus, Text,
 };
 
-/// Metadata key that says that a kept task is not whole.
+/// The metadata key that marks a stored task as incomplete.
 pub const TRUNCATED: &str = "aqueduct.truncated";
 
-/// A task and what is needed to fold on.
+/// A task, and the state for folding further items.
 #[derive(Debug, Clone)]
 pub(super) struct Folded {
     pub(super) task: Task<'static>,
     places: HashMap<String, usize, RandomState>,
-    /// Of the artifacts.
+    /// The bytes of the artifacts.
     bytes: usize,
-    /// Of the history.
+    /// The bytes of the history.
     said: usize,
     is_truncated: bool,
 }
@@ -36,7 +36,7 @@ impl Folded {
         Self { task, places: HashMap::default(), bytes: 0, said, is_truncated: false }
     }
 
-    /// What it holds, near enough to bound what all tasks hold.
+    /// Returns the approximate size, to bound the size of all tasks.
     pub(super) fn size(&self) -> usize {
         let status = self.task.status.message.as_ref().map_or(0, message_bytes);
         self.bytes.saturating_add(self.said).saturating_add(status)
@@ -51,7 +51,7 @@ impl Folded {
         }
     }
 
-    /// A new status; what the old one said is history.
+    /// Sets a new status; the message of the old one moves into the history.
     pub(super) fn set_status(&mut self, status: TaskStatus<'static>, limits: &TaskLimits) {
         let old = std::mem::replace(&mut self.task.status, status);
         if let Some(said) = old.message {
@@ -59,12 +59,12 @@ impl Folded {
         }
     }
 
-    /// Something said is history.
+    /// Appends a message to the history.
     pub(super) fn say(&mut self, message: Message<'static>, limits: &TaskLimits) {
         self.said = self.said.saturating_add(message_bytes(&message));
         self.task.history.push(message);
         let len = self.task.history.len();
-        // In batches, because what is left moves up.
+        // In batches, because the remaining messages are moved.
         if len > limits.history.saturating_add(limits.history / 4).saturating_add(1) {
             self.forget(len - limits.history.max(1));
         }
@@ -81,7 +81,7 @@ impl Folded {
         }
     }
 
-    /// Leaves out the oldest messages.
+    /// Drops the oldest messages.
     fn forget(&mut self, count: usize) {
         let gone = self.task.history.drain(..count).map(|message| message_bytes(&message)).sum::<usize>();
         self.said = self.said.saturating_sub(gone);
@@ -119,7 +119,7 @@ impl Folded {
         }
     }
 
-    /// The task with at most `history` messages (all if it is `None`), the newest.
+    /// Returns the task with at most the newest `history` messages (all if it is `None`).
     pub(super) fn snapshot(&self, history: Option<u32>, with_artifacts: bool) -> Task<'static> {
         let kept = &self.task;
         let all = kept.history.len();
@@ -136,7 +136,7 @@ impl Folded {
     }
 }
 
-/// The update with a time.
+/// Returns the update with a time.
 pub(super) fn stamped(mut update: StatusUpdate<'static>, at: &str) -> StatusUpdate<'static> {
     update.status.timestamp = Text::from(at.to_owned());
     update
@@ -156,7 +156,8 @@ fn append(known: &mut Artifact<'static>, more: Artifact<'static>) {
     }
 }
 
-/// Words go to the words before them; an empty chunk, which only opens or ends an artifact, adds nothing.
+/// Appends a part. Text is appended to the text before it; an empty chunk, which only opens or ends an artifact, adds
+/// nothing.
 fn append_part(parts: &mut Vec<Part<'static>>, part: Part<'static>) {
     if let (Content::Text(words), Some(last)) = (&part.content, parts.last_mut())
         && part.extra.is_empty()
@@ -174,7 +175,7 @@ fn append_part(parts: &mut Vec<Part<'static>>, part: Part<'static>) {
     parts.push(part);
 }
 
-/// Later members win, but the mark of an artifact's beginning says what it is, and stays.
+/// Merges metadata. Later members win, except for the mark of an artifact's first chunk, which contains its kind.
 fn merged(old: Option<&Raw<'static>>, new: &Raw<'static>) -> Raw<'static> {
     let Some(mut all) = old.and_then(Raw::to_object) else { return new.clone() };
     for (key, value) in new.to_object().unwrap_or_default() {

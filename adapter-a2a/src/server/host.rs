@@ -1,5 +1,5 @@
-//! What the server needs of the world: [`Host`]. Time, randomness, tasks and who a caller is come in here, so that
-//! nothing in this crate reads a clock, spawns or knows a runtime.
+//! [`Host`]: the environment of the server. It provides time, randomness, tasks and identities, so that nothing in this
+//! crate reads a clock, spawns or knows a runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use aqueduct_core::service::{BoxFuture, Caller, ServiceError};
 use super::log::TaskLog;
 use super::push::PushSender;
 
-/// The world around a server.
+/// The environment of a server.
 pub trait Host: Send + Sync + 'static {
-    /// Runs `work` beside everything else, to its end.
+    /// Spawns `work`, which runs to its end.
     fn spawn(&self, work: BoxFuture<'static, ()>);
 
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Ends after `duration`.
+    /// Completes after `duration`.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 
-    /// An id that was never given out and cannot be guessed: a client that knows a context can add to it.
+    /// Returns an id that is unique and cannot be guessed: a client that knows a context can add to it.
     fn new_id(&self) -> String;
 
-    /// Who the caller is to this agent: the same text for the same person, for as long as tasks are kept. Tasks are
-    /// seen only by the caller that started them. Empty for an agent that asks for no credentials.
+    /// Returns the owner for the tasks of a caller: the same text for the same principal, for as long as tasks are
+    /// kept. Tasks are visible only to the owner that started them. Empty for an agent without credentials.
     fn identify(&self, caller: &Caller) -> Result<String, ServiceError>;
 
-    /// Who carries push notifications; `None` if this server sends none.
+    /// Returns the sender of push notifications, or `None` if this server sends none.
     fn push_sender(&self) -> Option<Arc<dyn PushSender>> {
         None
     }
 
-    /// The log that holds the runs, where tasks are to be found again that this server does not hold; none if its tasks are
-    /// its own.
+    /// Returns the log of the runs, in which tasks are found that this server does not hold. Returns `None` if the
+    /// server knows only its own tasks.
     fn task_log(&self) -> Option<Arc<dyn TaskLog>> {
         None
     }

@@ -1,4 +1,4 @@
-//! A2A over HTTP without sockets: [`HttpCall`] in, [`HttpAnswer`] out.
+//! A2A over HTTP without sockets: converts an [`HttpCall`] into an [`HttpAnswer`].
 //!
 //! | path below the mount | what |
 //! |---|---|
@@ -21,13 +21,13 @@ use crate::wire::ErrorKind;
 /// A request.
 #[derive(Debug, Clone, Copy)]
 pub struct HttpCall<'r> {
-    /// `GET`, `POST` or `DELETE`.
+    /// The method: `GET`, `POST` or `DELETE`.
     pub method: &'r str,
     /// The path below the mount, still encoded; empty or with a slash first.
     pub path: &'r str,
     /// The query without its question mark.
     pub query: Option<&'r str>,
-    /// Who asks; its headers are the request's.
+    /// The caller, with the headers of the request.
     pub caller: &'r Caller,
     /// The body.
     pub body: &'r [u8],
@@ -37,7 +37,7 @@ pub struct HttpCall<'r> {
 pub struct HttpAnswer {
     /// The status.
     pub status: u16,
-    /// Headers, lower-case names. The content type of a stream is its own.
+    /// The headers, with names in lower case. A stream sets its own content type.
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: HttpBody,
@@ -45,9 +45,9 @@ pub struct HttpAnswer {
 
 /// The body of a response.
 pub enum HttpBody {
-    /// All of it.
+    /// A complete body.
     Whole(Vec<u8>),
-    /// Server-sent events, as they come.
+    /// Server-sent events.
     Stream(Box<dyn PayloadStream>),
 }
 
@@ -79,7 +79,7 @@ impl HttpAnswer {
         Self { status: 200, headers: Vec::new(), body: HttpBody::Stream(payloads) }
     }
 
-    /// The challenge that a 401 must have (RFC 9110, 15.5.2), and when a caller that has used its quota may retry.
+    /// Adds the challenge that a 401 must have (RFC 9110, 15.5.2), and when a caller that has used its quota may retry.
     pub(super) fn challenged(mut self, error: &ServerError) -> Self {
         if self.status == 401 {
             self.headers.push(("www-authenticate", "Bearer".to_owned()));
@@ -90,7 +90,7 @@ impl HttpAnswer {
         self
     }
 
-    /// Says which of the extensions that were asked for take part.
+    /// Adds the extensions that were activated.
     fn with_extensions(mut self, activated: &[String], version: Version) -> Self {
         if !activated.is_empty() {
             let list = activated.join(",");
@@ -104,7 +104,7 @@ impl HttpAnswer {
 }
 
 impl AgentServer {
-    /// Answers a request. `card` is this agent's card with the addresses that this client can reach.
+    /// Handles a request. `card` is this agent's card with the addresses that this client can reach.
     pub async fn handle_http(&self, call: HttpCall<'_>, card: &CardConfig) -> HttpAnswer {
         let path = call.path.trim_end_matches('/');
         if crate::card::WELL_KNOWN_PATHS.contains(&path) {
@@ -126,7 +126,8 @@ impl AgentServer {
     }
 }
 
-/// The context of a call, if the client speaks the version it is written in. Absent means 0.3 (spec 3.6.2).
+/// Returns the context of a call, if the version header matches the version of its form. An absent header means 0.3
+/// (spec 3.6.2).
 pub(super) fn context(call: &HttpCall<'_>, written: Version) -> Result<CallContext, ServerError> {
     let query = rest::query_value(call.query, "A2A-Version");
     let said = call
@@ -148,7 +149,7 @@ pub(super) fn context(call: &HttpCall<'_>, written: Version) -> Result<CallConte
     Ok(CallContext { version: written, tenant: String::new(), extensions: extensions(call.caller) })
 }
 
-/// The extensions that the headers ask for, each once.
+/// Returns the extensions that the headers request, each once.
 pub(crate) fn extensions(caller: &Caller) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for (name, value) in &caller.headers {
@@ -163,18 +164,18 @@ pub(crate) fn extensions(caller: &Caller) -> Vec<String> {
     found
 }
 
-/// The type of the body, without parameters.
+/// Returns the media type of the body, without parameters.
 pub(super) fn content_type(caller: &Caller) -> String {
     let value = caller.header("content-type").unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// True for JSON of any kind that this protocol uses.
+/// Returns `true` for the JSON media types of this protocol.
 pub(super) fn is_json(content_type: &str) -> bool {
     content_type == JSON || content_type == crate::version::A2A_JSON
 }
 
-/// Reads a body. Nesting beyond 128 levels is refused by the reader.
+/// Parses a body. Nesting beyond 128 levels is refused by the parser.
 pub(super) fn read_json(body: &[u8]) -> Result<Value, ServerError> {
     serde_json::from_slice(body).map_err(|error| {
         ServerError::new(ErrorKind::Parse, format!("the body is not readable as JSON: {error}"))

@@ -1,5 +1,5 @@
-//! [`Items`]: canonical events as the items of one task's stream, for the recorder or one watcher. A clone goes on
-//! where the original stood: that is how a watcher begins at a snapshot and sees what the recorder sees.
+//! [`Items`]: converts canonical events into the items of one task's stream, for the recorder or one watcher. A clone
+//! continues where the original stood: that is how a watcher starts at a snapshot and sees what the recorder sees.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::convert::converters;
 use crate::encode::ItemWriter;
 use crate::wire::{StatusUpdate, StreamItem, TaskState, TaskStatus, Text};
 
-/// Makes items of events.
+/// Converts events into items.
 #[derive(Debug, Clone)]
 pub(super) struct Items {
     writer: ItemWriter,
@@ -33,8 +33,8 @@ impl Items {
         Self { writer, task_id: task_id.into(), context_id: context_id.into(), hides_subagents }
     }
 
-    /// Appends what `event` looks like. The task itself was sent before the run began, so the beginning of a run is
-    /// a change of its state.
+    /// Appends the items of `event`. The task itself was sent before the run started, so the start of a run is a change
+    /// of its state.
     pub(super) fn convert(&mut self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
         if matches!(event, BlockEvent::RunStarted(_)) {
             out.push(StreamItem::Status(self.status(TaskState::Working)));
@@ -43,7 +43,7 @@ impl Items {
         }
     }
 
-    /// A status without words.
+    /// Returns a status without a message.
     pub(super) fn status(&self, state: TaskState<'static>) -> StatusUpdate<'static> {
         let is_final = !matches!(state, TaskState::Working | TaskState::Submitted);
         StatusUpdate {
@@ -55,7 +55,7 @@ impl Items {
         }
     }
 
-    /// The end of a run that the service lost.
+    /// Returns the end of a run that the service lost.
     pub(super) fn lost(&self, run: &RunId) -> BlockEvent {
         let words = "the run was lost before it ended: what there is of its answer may be incomplete";
         let run = Arc::new(RunInfo::new(self.context_id.to_string(), run.as_bytes().clone()));
@@ -64,7 +64,7 @@ impl Items {
     }
 }
 
-/// Returns `true` for what a sub-agent does that does not concern the whole task.
+/// Returns `true` for events of a sub-agent that do not concern the whole task.
 fn is_of_subagent(event: &BlockEvent) -> bool {
     let is_answer = |block: &BlockHead| block.kind == SpanKind::Text && block.channel == Channel::Answer;
     let concerns_all = match event {

@@ -1,5 +1,5 @@
-//! JSON-RPC 2.0: one `POST` for all methods of both versions. The name of a method says its version, as the Python
-//! server has it; the version header must agree.
+//! JSON-RPC 2.0: one `POST` for all methods of both versions. The name of a method determines its version, as in the
+//! Python server; the version header must agree.
 
 use serde_json::{Map, Value, json};
 
@@ -14,14 +14,14 @@ use crate::encode::Envelope;
 use crate::version::{Binding, JSON, Version};
 use crate::wire::ErrorKind;
 
-/// A refusal, and what is known of the request by then.
+/// A refusal, and what is known of the request so far.
 struct Refused {
     error: ServerError,
     id: Value,
     version: Version,
 }
 
-/// Answers a request.
+/// Handles a request.
 pub(super) async fn answer(
     server: &AgentServer,
     call: &HttpCall<'_>,
@@ -31,7 +31,8 @@ pub(super) async fn answer(
         Ok(answered) => answered,
         Err(refused) => {
             let Refused { error, id, version } = *refused;
-            // JSON-RPC errors are answers; who is unknown, or sends no request, gets no further than HTTP.
+            // JSON-RPC errors are responses with status 200; unauthenticated callers and malformed requests get an HTTP
+            // error.
             let status = match call.method {
                 _ if error.is_of_http() => error.http_status(),
                 "POST" => 200,
@@ -74,11 +75,11 @@ async fn respond(
     Ok((answer, version))
 }
 
-/// Returns `true` for an id that every answer can repeat as it was.
+/// Returns `true` for an id that every response can repeat unchanged.
 fn comes_back(id: &Value, longest: usize) -> bool {
     match id {
         Value::String(text) => text.len() <= longest,
-        // Whole numbers beyond 64 bits are read as others.
+        // Whole numbers beyond 64 bits are parsed as floats.
         Value::Number(number) => {
             !number.is_f64() || number.as_f64().is_some_and(|number| number.abs() < 1e15)
         }

@@ -1,9 +1,10 @@
 //! `ListTasks`: filters, order and pages.
 //!
-//! Newest status first. A page token names the last task of its page by time and id, so a page continues right after it
-//! whatever happened in between; tasks that changed meanwhile are on the first page again. Tokens are opaque to clients.
+//! Newest status first. A page token contains the time and id of the last task of its page, so a page continues right
+//! after it whatever changed in between; tasks that changed meanwhile are on the first page again. Tokens are opaque to
+//! clients.
 //!
-//! Order and filters need the last run of a task alone; only the tasks of the page are read whole.
+//! Order and filters need only the last run of a task; only the tasks of the page are read completely.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,12 +22,12 @@ use super::{Answer, ServerError, TaskPage};
 use crate::call::ListTasks;
 use crate::wire::{ErrorKind, StreamItem, TaskState, time};
 
-/// Tasks on a page if the client does not say (spec 3.1.4).
+/// Tasks per page by default (spec 3.1.4).
 const DEFAULT_PAGE: u32 = 50;
-/// Tasks on a page at most (spec 3.1.4).
+/// The largest number of tasks per page (spec 3.1.4).
 const LARGEST_PAGE: u32 = 100;
 
-/// Where a task stands in the list: later statuses first, then by id.
+/// The position of a task in the list: later statuses first, then by id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     before: std::cmp::Reverse<i64>,
@@ -34,7 +35,7 @@ struct Place {
 }
 
 impl AgentServer {
-    /// Answers a list call.
+    /// Handles a list call.
     pub(super) async fn list(
         &self,
         caller: &Caller,
@@ -58,7 +59,7 @@ impl AgentServer {
         for place in page {
             match self.find(caller, owner, &place.id).await {
                 Ok(entry) => tasks.push(entry.lock().folded.snapshot(list.history_length, with_artifacts)),
-                // Forgotten by now, or a reply that was no task.
+                // Dropped by now, or a response that was not a task.
                 Err(error) if error.kind == ErrorKind::TaskNotFound => {}
                 Err(error) => return Err(error),
             }
@@ -71,7 +72,7 @@ impl AgentServer {
         })))
     }
 
-    /// Returns the places of the tasks that fit: of those in the log, and of those that are held and not in it.
+    /// Returns the positions of the matching tasks: of those in the log, and of those that are held and not in it.
     async fn places(&self, owner: &str, filter: &Filter<'_>) -> Result<Vec<Place>, ServerError> {
         let shared = &self.shared;
         let runs = match shared.host.task_log() {
@@ -97,7 +98,7 @@ impl AgentServer {
     }
 }
 
-/// Returns the last run of each task whose first run is there.
+/// Returns the last run of each task whose first run is in the list.
 fn logged_tasks(runs: &[LoggedRun]) -> HashMap<&str, &LoggedRun> {
     let mut tasks: HashMap<&str, (usize, &LoggedRun)> = HashMap::new();
     let mut begun = HashSet::new();
@@ -116,7 +117,7 @@ fn logged_tasks(runs: &[LoggedRun]) -> HashMap<&str, &LoggedRun> {
     tasks.into_iter().filter(|(task, _)| begun.contains(task)).map(|(task, (_, run))| (task, run)).collect()
 }
 
-/// Returns the state that a task has by its last run.
+/// Returns the state of a task from its last run.
 fn state_of(task: &str, run: &LoggedRun, config: &ServerConfig) -> TaskState<'static> {
     let Some(end) = &run.end else {
         return if run.head == 0 { TaskState::Submitted } else { TaskState::Working };
@@ -130,7 +131,7 @@ fn state_of(task: &str, run: &LoggedRun, config: &ServerConfig) -> TaskState<'st
     state.unwrap_or(TaskState::Working)
 }
 
-/// What a list is cut down by, checked.
+/// The validated filters of a list.
 struct Filter<'l> {
     context_id: Option<&'l str>,
     state: Option<TaskState<'l>>,
@@ -158,7 +159,10 @@ impl<'l> Filter<'l> {
         }
         let after = set(&list.page_token).map(|token| {
             place(token).ok_or_else(|| {
-                ServerError::invalid_field("pageToken", "is none of ours: send nextPageToken back as it was")
+                ServerError::invalid_field(
+                    "pageToken",
+                    "is not a token of this server: send `nextPageToken` unchanged",
+                )
             })
         });
         Ok(Self {
@@ -170,7 +174,7 @@ impl<'l> Filter<'l> {
         })
     }
 
-    /// The place of a task that fits.
+    /// Returns the position of a task that matches.
     fn place(&self, entry: &TaskEntry) -> Option<Place> {
         let state = entry.lock();
         let fits = state.is_visible()
@@ -181,7 +185,8 @@ impl<'l> Filter<'l> {
         fits.then(|| Place { before: std::cmp::Reverse(state.updated_at.0), id: entry.id.clone() })
     }
 
-    /// The same for a task in the log. Its time is that of the log, so that pages of several replicas fit together.
+    /// Returns the position of a task in the log that matches. Its time is that of the log, so that pages of several
+    /// replicas are consistent.
     fn logged_place(&self, id: &str, run: &LoggedRun, config: &ServerConfig) -> Option<Place> {
         let at = run.closed_at.unwrap_or(run.opened_at);
         let fits = self.context_id.is_none_or(|context| context == run.context_id)

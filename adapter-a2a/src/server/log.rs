@@ -1,12 +1,12 @@
-//! [`TaskLog`]: the run log as the server reads its tasks from it.
+//! [`TaskLog`]: reads tasks from the run log.
 //!
 //! ```text
-//! task T:  run T ──► waits ──► run T.1 ──► waits ──► run T.2 …      each with a record: the task, and the client's message
+//! task T:  run T ──► interrupted ──► run T.1 ──► interrupted ──► run T.2 …      each with a record: the task and the client's message
 //! ```
 //!
-//! A task is its runs. Their ids follow from the id of the task, so that any replica finds the turns of a task by asking for
-//! the next one, and a turn is begun by opening its run, which succeeds once. What a run does not say of itself, the message
-//! that it answers, is its record ([`RunInput::record`]).
+//! A task consists of its runs. Their ids are derived from the id of the task, so that any replica finds the turns of a
+//! task by reading the next one, and a turn is started by opening its run, which succeeds once. The message that a run
+//! answers is its record ([`RunInput::record`]).
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use serde_json::{Map, Value};
 
 use crate::wire::{Dialect, Message};
 
-/// Reads runs from the log that holds them. Runs of other owners do not exist.
+/// Reads runs from their log. Runs of other owners do not exist for it.
 pub trait TaskLog: Send + Sync + 'static {
     /// Returns `true` if other processes write the log at the same time.
     fn is_shared(&self) -> bool;
 
-    /// Returns a run of `owner` at `agent`; `None` if there is none.
+    /// Returns a run of `owner` at `agent`, or `None` if there is none.
     fn run<'a>(
         &'a self,
         owner: &'a str,
@@ -39,7 +39,8 @@ pub trait TaskLog: Send + Sync + 'static {
         most: usize,
     ) -> BoxFuture<'a, Result<Vec<LoggedRun>, ServiceError>>;
 
-    /// Ends what a task waits for: logs a run that is cancelled before its agent is asked. One reply or end is taken.
+    /// Ends the interrupts of a task: logs a run that is cancelled before its agent is called. Only one reply or end is
+    /// accepted.
     fn dismiss<'a>(
         &'a self,
         caller: &'a Caller,
@@ -47,10 +48,11 @@ pub trait TaskLog: Send + Sync + 'static {
         input: RunInput,
     ) -> BoxFuture<'a, Result<StartedRun, ServiceError>>;
 
-    /// Returns the events of a run of `owner` after a number. They end without the end of the run if the log cannot be read.
+    /// Returns the events of a run of `owner` after a number. They end without a terminal event if the log cannot be
+    /// read.
     fn events(&self, owner: &str, run: &RunId, after: u64) -> EventStream;
 
-    /// Returns what was added about push configurations of a task, in that order.
+    /// Returns the records about push configurations of a task, in the order they were added.
     fn wishes<'a>(
         &'a self,
         owner: &'a str,
@@ -58,8 +60,9 @@ pub trait TaskLog: Send + Sync + 'static {
         task: &'a str,
     ) -> BoxFuture<'a, Result<Vec<LoggedWish>, ServiceError>>;
 
-    /// Adds a record about push configurations of a task. Where it `works`, [`AgentServer::carry`](super::AgentServer::carry)
-    /// is called with it at one replica after another, until its future ends once or the record is ended.
+    /// Adds a record about push configurations of a task. If `works` is set,
+    /// [`AgentServer::carry`](super::AgentServer::carry) is called with it at one replica at a time, until its future
+    /// completes or the record is ended.
     fn add_wish<'a>(
         &'a self,
         owner: &'a str,
@@ -69,56 +72,56 @@ pub trait TaskLog: Send + Sync + 'static {
         works: bool,
     ) -> BoxFuture<'a, Result<(), ServiceError>>;
 
-    /// Ends the work on a record, at whichever replica it is done. The record stays.
+    /// Ends the work on a record, at whatever replica. The record stays.
     fn end_wish<'a>(&'a self, key: &'a RunId) -> BoxFuture<'a, Result<(), ServiceError>>;
 }
 
 /// A record about a push configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoggedWish {
-    /// Its name in the log.
+    /// The key in the log.
     pub key: RunId,
-    /// What was saved last.
+    /// The value that was saved last.
     pub value: Arc<Value>,
 }
 
-/// A record about a push configuration that is worked on here.
+/// A record about a push configuration that this replica works on.
 pub trait WishRecord: Send + Sync + 'static {
     /// Returns the owner of the task.
     fn owner(&self) -> &str;
 
-    /// Returns what was saved last.
+    /// Returns the value that was saved last.
     fn value(&self) -> &Value;
 
-    /// Saves how far the work came, if the log takes it.
+    /// Saves the progress, if the log accepts it.
     fn save(&mut self, value: Value) -> BoxFuture<'_, ()>;
 }
 
-/// A run, as the log holds it.
+/// A run in the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoggedRun {
-    /// The id by which its owner knows it.
+    /// The id by which the owner addresses the run.
     pub id: RunId,
-    /// Its conversation.
+    /// The context of the run.
     pub context_id: String,
-    /// When it was opened.
+    /// The time of its opening.
     pub opened_at: Timestamp,
-    /// When it ended, if it has.
+    /// The time of its end, if it has ended.
     pub closed_at: Option<Timestamp>,
     /// The number of its last event.
     pub head: u64,
-    /// Its record.
+    /// The record of the run.
     pub record: Option<Value>,
-    /// Its last event, in lists of runs that have ended.
+    /// The last event, in lists of runs that have ended.
     pub end: Option<BlockEvent>,
 }
 
 /// The member of a record that names the task.
 const TASK: &str = "a2aTask";
-/// The member of a record that is the message.
+/// The member of a record that contains the message.
 const MESSAGE: &str = "message";
 
-/// What is kept with a run of a task: which task it is, and the message that the run answers.
+/// Returns the record of a run: its task, and the message that the run answers.
 pub(super) fn record(task: &str, message: Option<&Message<'static>>) -> Value {
     let mut members = Map::new();
     members.insert(TASK.to_owned(), task.into());
@@ -139,13 +142,14 @@ impl LoggedRun {
     }
 }
 
-/// Returns the id of the run that is this turn of a task; the first has the id of the task.
+/// Returns the id of the run of a turn; the first has the id of the task.
 pub(super) fn turn_id(task: &str, turn: usize) -> RunId {
     if turn == 0 { RunId::from(task) } else { RunId::from(format!("{task}.{turn}")) }
 }
 
-/// Returns which turn of the task a run is; the inverse of [`turn_id`].
-pub(super) fn turn_of(task: &str, run: &RunId) -> Option<usize> {
+/// Returns which turn of the task a run is: the first has the id of the task, `T`, the n-th follow-up `T.n`. Returns `None` for any
+/// other run.
+pub fn turn_of(task: &str, run: &RunId) -> Option<usize> {
     let rest = run.as_str().strip_prefix(task)?;
     if rest.is_empty() { Some(0) } else { rest.strip_prefix('.')?.parse().ok().filter(|turn| *turn > 0) }
 }

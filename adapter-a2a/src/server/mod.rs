@@ -1,4 +1,4 @@
-//! The server side: an agent behind A2A 1.0 and 0.3, whatever the binding. `docs/a2a.md` §8 is the contract.
+//! The server side: serves an agent over A2A 1.0 and 0.3 in every binding. `docs/a2a.md` §8 is the contract.
 //!
 //! ```text
 //! HttpCall ──► JSON-RPC, HTTP+JSON ──┐                      ┌─► recorder (one per run) ──► task, kept and bounded
@@ -6,12 +6,13 @@
 //! HttpAnswer ◄── payloads ◄── Answer, TaskStream ◄───── run log ◄── watcher (own cursor) ◄──────┘
 //! ```
 //!
-//! * [`AgentServer`] serves one agent over any [`RunService`](aqueduct_core::service::RunService); [`Host`] is the world
-//!   around it, [`ServerConfig`] and [`TaskLimits`] its settings, [`CardConfig`] its card.
-//! * [`CallHandler`] answers [`Call`]s: it is what a binding (JSON-RPC, HTTP+JSON, gRPC) is built on.
-//! * [`Answer`], [`TaskStream`]: what it answers with; [`ServerError`]: why it does not, in the words of each binding.
+//! * [`AgentServer`] serves one agent over any [`RunService`](aqueduct_core::service::RunService); [`Host`] is its
+//!   environment, [`ServerConfig`] and [`TaskLimits`] are its settings, [`CardConfig`] is its card.
+//! * [`CallHandler`] handles [`Call`]s: bindings (JSON-RPC, HTTP+JSON, gRPC) are built on it.
+//! * [`Answer`], [`TaskStream`]: its responses; [`ServerError`]: its refusals, in the form of each binding.
 //!
-//! Tasks are held in memory, and found again in the log of their runs where the [`Host`] has one ([`TaskLog`]). What is not here: sockets, clocks and tasks of a runtime.
+//! Tasks are held in memory, and found in the log of their runs if the [`Host`] provides one ([`TaskLog`]). Not here:
+//! sockets, clocks and tasks of a runtime.
 
 mod adopt;
 mod agent;
@@ -60,7 +61,7 @@ pub use host::Host;
 #[cfg(feature = "proto")]
 pub(crate) use http::extensions;
 pub use http::{HttpAnswer, HttpBody, HttpCall};
-pub use log::{LoggedRun, LoggedWish, TaskLog, WishRecord};
+pub use log::{LoggedRun, LoggedWish, TaskLog, WishRecord, turn_of};
 pub use params::method_names;
 pub use payload::ItemPayloads;
 pub use push::{PushPolicy, PushRequest, PushSender, is_public};
@@ -69,31 +70,31 @@ pub use reply::MESSAGE_REPLY;
 use crate::call::Call;
 use crate::version::Version;
 
-/// What a request says beside its call.
+/// The context of a call: version, tenant and extensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallContext {
-    /// The version that the client speaks. The reader of the request has refused other versions.
+    /// The version of the client. The binding has refused other versions.
     pub version: Version,
     /// The tenant of the path or the request; empty if none is named.
     pub tenant: String,
-    /// The extensions that the client asks for.
+    /// The extensions that the client requests.
     pub extensions: Vec<String>,
 }
 
 impl CallContext {
-    /// A client of that version, without tenant or extensions.
+    /// Returns the context of a client of that version, without tenant or extensions.
     pub fn new(version: Version) -> Self {
         Self { version, tenant: String::new(), extensions: Vec::new() }
     }
 }
 
-/// Answers calls, whatever binding they came by.
+/// Handles calls of every binding.
 ///
 /// Calls are the same for all versions: the reader of a 0.3 request turns its `historyLength: 0` into "absent" and
 /// its `blocking` into [`SendMessage::return_immediately`](crate::call::SendMessage::return_immediately).
 pub trait CallHandler: Send + Sync + 'static {
-    /// Answers a call. Dropping the future stops nothing that has begun.
+    /// Handles a call. Dropping the future stops nothing that has started.
     fn handle_call(
         &self,
         caller: Caller,

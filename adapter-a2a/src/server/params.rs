@@ -1,7 +1,8 @@
-//! The parameters of requests over JSON, as [`Call`]s: the inverse of what [`crate::jsonrpc`] and [`crate::rest`] write.
+//! Parses the JSON parameters of requests into [`Call`]s: the inverse of what [`crate::jsonrpc`] and [`crate::rest`]
+//! encode.
 //!
-//! Members go by their JSON names or by those of the proto file, as `ProtoJSON` readers have it. Unknown ones are
-//! ignored (spec 5.7); one of the wrong type is named in the refusal.
+//! Members have their JSON names or those of the proto file, as for `ProtoJSON` parsers. Unknown ones are ignored (spec
+//! 5.7); one of the wrong type is named in the refusal.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +11,7 @@ use crate::call::{Call, ListTasks, PushConfig, SendMessage};
 use crate::version::{Binding, Version};
 use crate::wire::{Message, TaskState};
 
-/// Methods, whatever a version calls them.
+/// The methods, independent of version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Send,
@@ -42,7 +43,7 @@ impl Method {
         (Self::ExtendedCard, "GetExtendedAgentCard", Some("agent/getAuthenticatedExtendedCard")),
     ];
 
-    /// The method of a name, and the version that calls it so.
+    /// Returns the method of a name, and the version that uses the name.
     pub(super) fn by_name(name: &str) -> Option<(Self, Version)> {
         Self::NAMES.iter().find_map(|(method, v1, v03)| match name {
             name if name == *v1 => Some((*method, Version::V1)),
@@ -52,19 +53,19 @@ impl Method {
     }
 }
 
-/// Returns the methods that a server answers, by their names in 1.0.
+/// Returns the 1.0 names of the methods that a server handles.
 pub fn method_names() -> impl Iterator<Item = &'static str> {
     Method::NAMES.iter().map(|(_, name, _)| *name)
 }
 
-/// Who spells the parameters.
+/// The version and binding of the parameters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spelling {
     pub(super) version: Version,
     pub(super) binding: Binding,
 }
 
-/// Reads the call of a method from its parameters.
+/// Parses the call of a method from its parameters.
 pub(super) fn call(method: Method, params: &Map<String, Value>, by: Spelling) -> Result<Call, ServerError> {
     let mut fields = Fields { object: params, at: "", violations: Vec::new() };
     let is_v1 = by.version == Version::V1;
@@ -84,7 +85,7 @@ pub(super) fn call(method: Method, params: &Map<String, Value>, by: Spelling) ->
         Method::Subscribe => Call::SubscribeToTask { id: fields.id("id") },
         Method::CreatePush => return push(params, by).map(|config| Call::CreatePushConfig(Box::new(config))),
         Method::GetPush => {
-            // In 0.3 the only wish of a task needs no name.
+            // In 0.3 the only push configuration of a task needs no name.
             let id = if is_v1 { fields.id(config_key) } else { fields.text(config_key).unwrap_or_default() };
             Call::GetPushConfig { task_id: fields.id(task_key), id }
         }
@@ -97,7 +98,7 @@ pub(super) fn call(method: Method, params: &Map<String, Value>, by: Spelling) ->
     fields.finish(call)
 }
 
-/// In 0.3 zero means all.
+/// Returns the history length; in 0.3 zero means all.
 fn history(length: Option<u32>, by: Spelling) -> Option<u32> {
     length.filter(|length| by.version == Version::V1 || *length > 0)
 }
@@ -118,7 +119,7 @@ fn send(params: &Map<String, Value>, by: Spelling) -> Result<SendMessage, Server
     send.return_immediately = match (by.version, by.binding) {
         (Version::V1, _) => inner.flag("returnImmediately").unwrap_or(false),
         (Version::V03, Binding::JsonRpc) => !inner.flag("blocking").unwrap_or(true),
-        // `ProtoJSON` leaves false out.
+        // `ProtoJSON` omits false.
         (Version::V03, _) => !inner.flag("blocking").unwrap_or(false),
     };
     let key = match (by.version, by.binding) {
@@ -148,11 +149,11 @@ fn read_message(value: &Value, by: Spelling) -> Result<Message<'static>, ServerE
     Ok(message)
 }
 
-/// A part holds one thing. Reading one of two would lose the other.
+/// Checks that a part has one content: parsing one of two would lose the other.
 fn check_contents(message: &Value) -> Result<(), ServerError> {
     let parts = message.get("parts").or_else(|| message.get("content")).and_then(Value::as_array);
     for (index, part) in parts.into_iter().flatten().enumerate() {
-        // Writers that print all defaults put `"text": ""` beside what counts.
+        // Encoders that print all defaults write `"text": ""` beside the relevant member.
         let is_set = |key: &&str| part.get(*key).is_some_and(|held| !held.is_null() && held != "");
         let held: Vec<&str> = ["text", "raw", "url", "data", "file"].into_iter().filter(is_set).collect();
         if held.len() > 1 {
@@ -175,7 +176,7 @@ fn list(fields: &mut Fields<'_>) -> ListTasks {
     }
 }
 
-/// 1.0: flat. 0.3: the configuration apart from its task, over REST inside a `config`.
+/// Parses a push configuration. 1.0: flat. 0.3: separate from its task, over REST inside a `config`.
 fn push(params: &Map<String, Value>, by: Spelling) -> Result<PushConfig, ServerError> {
     let mut fields = Fields { object: params, at: "", violations: Vec::new() };
     let task_id = fields.id("taskId");
@@ -215,13 +216,13 @@ fn push_config(object: &Map<String, Value>, at: &str) -> Result<PushConfig, Serv
     fields.finish(config)
 }
 
-/// A member by its JSON name, or else by its name in the proto file.
+/// Returns a member by its JSON name, or else by its name in the proto file.
 fn member<'v>(object: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
     let found = object.get(key).or_else(|| object.get(&proto_name(key)));
     found.filter(|value| !value.is_null())
 }
 
-/// `pageSize` is `page_size` in the proto file.
+/// Returns the name in the proto file: `pageSize` is `page_size`.
 fn proto_name(key: &str) -> String {
     let mut name = String::with_capacity(key.len() + 2);
     for letter in key.chars() {
@@ -233,14 +234,14 @@ fn proto_name(key: &str) -> String {
     name
 }
 
-/// `2.0` is a whole number too: JavaScript and protobuf know no other.
+/// Returns a whole number; `2.0` is one too: JavaScript and protobuf have no other.
 fn whole(number: f64) -> Option<u32> {
     let is_whole = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
     is_whole.then_some(number as u32)
 }
 
-/// Reads members and remembers what is wrong with them. Empty and `null` are absent.
+/// Parses members and collects their errors. Empty and `null` count as absent.
 struct Fields<'p> {
     object: &'p Map<String, Value>,
     at: &'p str,
@@ -261,7 +262,7 @@ impl<'p> Fields<'p> {
         member(self.object, key)
     }
 
-    /// A task state, by its name or its number.
+    /// Parses a task state, by its name or its number.
     fn state(&mut self, key: &str) -> Option<String> {
         match self.get(key).and_then(Value::as_i64) {
             Some(number) => Some(TaskState::of_number(number).v1_name().to_owned()),
@@ -286,7 +287,7 @@ impl<'p> Fields<'p> {
         id.unwrap_or_default()
     }
 
-    /// A number, or its text: `ProtoJSON` readers take both, and queries have texts only.
+    /// Parses a number or its text: `ProtoJSON` parsers accept both, and queries contain only text.
     fn count(&mut self, key: &str) -> Option<u32> {
         let value = self.get(key)?;
         let number = value.as_u64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));

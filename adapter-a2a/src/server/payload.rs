@@ -1,4 +1,4 @@
-//! [`ItemPayloads`]: a task's stream as payloads of a binding, for a transport.
+//! [`ItemPayloads`]: encodes a task's stream as payloads of a binding, for a transport.
 
 use std::task::{Context, Poll, ready};
 
@@ -7,16 +7,17 @@ use serde_json::{Value, json};
 
 use super::result::{rest_error, rpc_error};
 use super::{ServerError, TaskStream};
-use crate::encode::Envelope;
+use crate::encode::{ChunkWriter, Envelope};
 use crate::version::{Binding, EVENT_STREAM, Version};
 use crate::wire::Dialect;
 
-/// Writes the items of a stream.
+/// Encodes the items of a stream.
 pub struct ItemPayloads {
     items: TaskStream,
     version: Version,
     dialect: Dialect,
     envelope: Envelope,
+    chunks: ChunkWriter,
 }
 
 impl std::fmt::Debug for ItemPayloads {
@@ -26,13 +27,13 @@ impl std::fmt::Debug for ItemPayloads {
 }
 
 impl ItemPayloads {
-    /// The payloads of a stream for a client of that version.
+    /// Returns the payloads of a stream for a client of that version.
     pub fn new(items: TaskStream, version: Version, envelope: Envelope) -> Self {
         let binding = match &envelope {
             Envelope::JsonRpc(_) => Binding::JsonRpc,
             Envelope::Bare => Binding::HttpJson,
         };
-        Self { items, version, dialect: binding.dialect(version), envelope }
+        Self { items, version, dialect: binding.dialect(version), envelope, chunks: ChunkWriter::default() }
     }
 
     fn error(&self, error: &ServerError) -> Value {
@@ -49,7 +50,7 @@ impl PayloadStream for ItemPayloads {
     fn poll_payload(&mut self, cx: &mut Context<'_>, sink: &mut dyn PayloadSink) -> Poll<bool> {
         let Some(item) = ready!(self.items.as_mut().poll_next(cx)) else { return Poll::Ready(false) };
         match &item {
-            Ok(item) => sink.push(&mut |out| self.envelope.write(item, self.dialect, out)),
+            Ok(item) => sink.push(&mut |out| self.chunks.write(&self.envelope, item, self.dialect, out)),
             Err(error) => {
                 let payload = self.error(error).to_string();
                 sink.push_named("error", &mut |out| out.extend_from_slice(payload.as_bytes()));

@@ -1,10 +1,10 @@
-//! [`PlainView`]: a task for clients that did not activate [`EXTENSION`](crate::mark::EXTENSION): words for people, and
+//! [`PlainView`]: a task for clients that did not activate [`EXTENSION`](crate::mark::EXTENSION): text for people, and
 //! the agent's own files and data, nothing else.
 //!
 //! | of the task | a plain client sees |
 //! |---|---|
 //! | text of the answer | an artifact: chunks with words in them, then the whole text once more with `append: false, lastChunk: true` |
-//! | text of a sub-agent | a status, `<name>: <text>`; the answer, if the agent itself has said nothing when the turn ends |
+//! | text of a sub-agent | a status, `<name>: <text>`; the answer, if the agent itself has emitted none when the turn ends |
 //! | a text that another one replaces | the same artifact, replaced |
 //! | intermediate text, notices | statuses; those of a sub-agent as `<name>: <text>` |
 //! | files and data of the agent | artifacts |
@@ -35,18 +35,18 @@ use crate::wire::{
     TaskState, TaskStatus, Text,
 };
 
-/// Shows one task to one client.
+/// Converts one task for one client.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PlainView {
     artifacts: IndexMap<String, Seen, RandomState>,
-    /// Artifacts that replace others, by their ids: the id under which the client knows them.
+    /// The ids under which the client received artifacts that replace others.
     shown_as: HashMap<String, String, RandomState>,
     /// Texts of the answer that others replace.
     replaced: HashSet<String, RandomState>,
-    /// Bytes of text that are kept.
+    /// Bytes of text that are held.
     bytes: usize,
     max_bytes: usize,
-    /// True once the agent itself has said something of the answer.
+    /// Set once the agent itself has emitted a part of the answer.
     has_answer: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct PlainView {
 struct Seen {
     shows: Shows,
     name: Text<'static>,
-    /// The text so far; none if there is too much of it.
+    /// The text so far, or `None` if it is too long.
     text: Option<String>,
     is_begun: bool,
 }
@@ -63,13 +63,13 @@ struct Seen {
 /// What an artifact is to a plain client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Shows {
-    /// Words of the answer.
+    /// Text of the answer.
     Answer,
-    /// Words of a sub-agent, under its name.
+    /// Text of a sub-agent, under its name.
     SubAgent(String),
     /// A file or data of the agent.
     Whole,
-    /// Words beside the answer.
+    /// Text beside the answer.
     Notice(String),
     Nothing,
 }
@@ -79,7 +79,7 @@ impl PlainView {
         Self { max_bytes, ..Self::default() }
     }
 
-    /// Returns the answer to a call, as a plain client sees it.
+    /// Converts the response to a call.
     pub(super) fn show(self, answer: Answer) -> Answer {
         match answer {
             Answer::Task(task) => Answer::Task(Box::new(self.into_task(*task))),
@@ -99,7 +99,7 @@ impl PlainView {
         }
     }
 
-    /// Appends what an item looks like: nothing, one item or several.
+    /// Appends the items that the client receives: none, one or several.
     pub(super) fn handle_item(&mut self, item: StreamItem<'static>, out: &mut VecDeque<StreamItem<'static>>) {
         match item {
             StreamItem::Task(task) => out.push_back(StreamItem::Task(self.task(task))),
@@ -112,12 +112,12 @@ impl PlainView {
         }
     }
 
-    /// Returns a whole task.
+    /// Converts a complete task.
     pub(super) fn into_task(mut self, task: Task<'static>) -> Task<'static> {
         self.task(task)
     }
 
-    /// Returns a whole task, and goes on from it.
+    /// Converts a complete task, and continues from it.
     pub(super) fn task(&mut self, mut task: Task<'static>) -> Task<'static> {
         task.metadata = without_mark(task.metadata);
         task.status.message = task.status.message.and_then(message);
@@ -132,12 +132,12 @@ impl PlainView {
             let is_shown = match self.artifacts.get(id) {
                 Some(seen) => match seen.shows {
                     Shows::SubAgent(_) => falls_back,
-                    // An artifact without words is not in the stream either.
+                    // An artifact without text is not in the stream either.
                     Shows::Answer => seen.is_begun,
                     Shows::Whole => true,
                     Shows::Notice(_) | Shows::Nothing => false,
                 },
-                // It stands until the one that replaces it has words.
+                // It is shown until the one that replaces it has text.
                 None => self.replaced.contains(id),
             };
             if !is_shown {
@@ -145,7 +145,7 @@ impl PlainView {
             }
             let shown = self.shown_id(id).to_owned();
             artifact.metadata = without_mark(artifact.metadata);
-            // What it replaces stands before it.
+            // The replaced artifact is before it.
             task.artifacts.retain(|before| *before.artifact_id != *shown);
             artifact.artifact_id = shown.into();
             task.artifacts.push(artifact);
@@ -153,7 +153,7 @@ impl PlainView {
         task
     }
 
-    /// Takes note of a whole artifact, or of the first chunk of one.
+    /// Records a complete artifact, or the first chunk of one.
     fn see(&mut self, artifact: &Artifact<'static>) {
         let id = artifact.artifact_id.to_string();
         let mark = Mark::read(artifact.metadata.as_ref());
@@ -190,7 +190,7 @@ impl PlainView {
         out.push_back(StreamItem::Status(update));
     }
 
-    /// The turn ends, and the agent itself has said nothing: what its sub-agents said is the answer.
+    /// Ends the turn. If the agent itself has emitted no answer, the text of its sub-agents is the answer.
     fn fall_back(&mut self, update: &StatusUpdate<'static>, out: &mut VecDeque<StreamItem<'static>>) {
         if std::mem::replace(&mut self.has_answer, true) {
             return;
@@ -284,7 +284,7 @@ fn shows(mark: &Mark, artifact: &Artifact<'static>) -> Shows {
     }
 }
 
-/// Returns the name of the sub-agent whose piece this is; `None` for the agent's own.
+/// Returns the name of the sub-agent of a piece, or `None` for the agent's own.
 fn lane_name(mark: &Mark) -> Option<String> {
     let lane = mark.get("lane")?.as_array()?.last()?;
     let text = |key: &str| lane.get(key).and_then(Value::as_str);
@@ -295,7 +295,7 @@ fn is_empty(part: &Part<'static>) -> bool {
     part.as_text().is_some_and(|text| text.is_empty())
 }
 
-/// A status with these words.
+/// Returns a status with this text.
 fn said(update: &ArtifactUpdate<'static>, words: String) -> StreamItem<'static> {
     let message = Message {
         message_id: update.artifact.artifact_id.clone(),
@@ -313,7 +313,7 @@ fn said(update: &ArtifactUpdate<'static>, words: String) -> StreamItem<'static> 
     })
 }
 
-/// Returns the words for people in a message; `None` if it has none.
+/// Returns the text for people in a message, or `None` if it has none.
 fn message(mut message: Message<'static>) -> Option<Message<'static>> {
     if message.role != Role::Agent {
         return Some(message);
@@ -338,7 +338,7 @@ fn is_thought(part: &Part<'static>) -> bool {
     metadata.is_some_and(|metadata| metadata.get("thought") == Some(&Value::Bool(true)))
 }
 
-/// Returns metadata without the mark; `None` if nothing is left.
+/// Returns metadata without the mark, or `None` if nothing is left.
 fn without_mark(metadata: Option<Raw<'static>>) -> Option<Raw<'static>> {
     let raw = metadata?;
     if !raw.as_str().contains(mark::KEY) {

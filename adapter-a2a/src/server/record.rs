@@ -1,8 +1,8 @@
-//! The recorder: folds the events of one run into its task as they come, whether or not anybody watches.
+//! The recorder: folds the events of one run into its task as they arrive, with or without watchers.
 //!
 //! There is one recorder per run, from its start to its end; it holds the run's events, so a run is never unwatched and
-//! clients that leave stop nothing. Its cost per event does not depend on the length of the task. Events that break off
-//! while the log has more of them are asked for again: the run may go on at another replica.
+//! a client that disconnects stops nothing. Its cost per event does not depend on the length of the task. If the events
+//! are cut while the log has more of them, they are read again: the run may continue at another replica.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use super::task::{MessageDraft, Reading, Reply, TaskEntry, TaskState};
 use crate::wire::time::format;
 use crate::wire::{Message, Role, StreamItem, Text};
 
-/// The pause before events that broke off are asked for again.
+/// The pause before events that were cut are read again.
 const CUT_PAUSE: Duration = Duration::from_millis(500);
 
-/// What of a run happened before its recorder began.
+/// The events of a run before its recorder started.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Past {
     /// The number of the last such event.
     pub(super) head: u64,
-    /// When the run was opened: the time of its statuses as far as the log tells.
+    /// The time at which the run was opened: the time of its earlier statuses.
     pub(super) opened_at: Timestamp,
-    /// No other turn of the task is in the log.
+    /// Set if the log contains no later turn of the task.
     pub(super) is_last: bool,
 }
 
 impl Past {
-    /// Returns that of a run that begins now.
+    /// Returns the past of a run that starts now.
     pub(super) fn none() -> Self {
         Self { head: 0, opened_at: Timestamp(0), is_last: false }
     }
@@ -72,8 +72,7 @@ impl Recorder {
         self.fold(&NumberedEvent { number: last, event }, self.server.shared.host.now(), &mut items);
     }
 
-    /// Returns the time of what an event says: that of the log where the log has one, so that it is the same wherever the
-    /// task is read.
+    /// Returns the time of an event: that of the log if it has one, so that it is the same wherever the task is read.
     async fn time_of(&self, event: &NumberedEvent) -> Timestamp {
         let shared = &self.server.shared;
         if event.event.is_terminal()
@@ -86,7 +85,7 @@ impl Recorder {
         if event.number <= self.past.head { self.past.opened_at } else { shared.host.now() }
     }
 
-    /// Returns the events after `last`, as soon as the log gives them; `None` if it has no more.
+    /// Returns the events after `last`, as soon as the log can be read, or `None` if it has no more.
     async fn ask_again(&self, last: u64) -> Option<EventStream> {
         let shared = &self.server.shared;
         let log = shared.host.task_log()?;
@@ -138,6 +137,7 @@ impl Recorder {
         if let Some(turn) = state.turns.get_mut(self.turn) {
             turn.folded = event.number;
         }
+        changed |= state.wanted.take_if(|wanted| event.number >= *wanted).is_some();
         let calls_back = !state.pushes.is_empty();
         drop(state);
         if calls_back {

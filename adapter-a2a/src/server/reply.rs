@@ -1,4 +1,4 @@
-//! Replies that are no tasks: an agent whose first content is [`MESSAGE_REPLY`] answers with one message.
+//! Responses without a task: an agent whose first content is [`MESSAGE_REPLY`] responds with one message.
 
 use aqueduct_core::block::Custom;
 use aqueduct_core::{BlockEvent, Channel, ContentBlock, RunOutcome, SpanKind};
@@ -9,27 +9,28 @@ use super::task::MessageDraft;
 use crate::input;
 use crate::wire::{Content, ErrorKind, Part};
 
-/// The name of the custom block by which an agent says, before anything else, that its answer is a message and no
-/// task. The text and files of the run are the message; a string value, or the `text` of an object, is its first part.
+/// The name of the custom block with which an agent declares, before any other content, that its response is a message
+/// and not a task. The text and files of the run are the message; a string value, or the `text` of an object, is its
+/// first part.
 pub const MESSAGE_REPLY: &str = "a2a.message";
 
-/// What an event says about the form of the reply.
+/// What an event shows about the form of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hint {
     /// Nothing.
     None,
-    /// It will be a message.
+    /// The response is a message.
     Message,
-    /// It is a task.
+    /// The response is a task.
     Task,
 }
 
 pub(super) fn hint(event: &BlockEvent) -> Hint {
     match event {
         BlockEvent::Custom(custom) if &*custom.name == MESSAGE_REPLY => Hint::Message,
-        // What a run was asked is no answer.
+        // The input of a run is not part of the response.
         BlockEvent::Custom(custom) if aqueduct_core::wellknown::is_internal(&custom.name) => Hint::None,
-        // What happens beside the content says nothing.
+        // Events beside the content show nothing.
         BlockEvent::RunStarted(_)
         | BlockEvent::LaneOpened(_)
         | BlockEvent::LaneClosed { .. }
@@ -43,7 +44,7 @@ pub(super) fn hint(event: &BlockEvent) -> Hint {
 }
 
 impl MessageDraft {
-    /// Adds what an event says. The end of the run is the end of the message.
+    /// Adds the content of an event. The end of the run is the end of the message.
     pub(super) fn handle(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::BlockStarted(block)

@@ -1,6 +1,6 @@
 //! HTTP+JSON: the routes of both versions.
 //!
-//! `:subscribe` is taken by `GET` and by `POST` (the proto file and the text of the specification disagree).
+//! `:subscribe` is accepted by `GET` and by `POST` (the proto file and the text of the specification disagree).
 
 use serde_json::{Map, Value};
 
@@ -15,17 +15,17 @@ use crate::encode::Envelope;
 use crate::version::{A2A_JSON, Binding, JSON, Version};
 use crate::wire::ErrorKind;
 
-/// Where a request leads.
+/// The method and parameters of a path.
 #[derive(Debug, PartialEq)]
 struct Route {
     version: Version,
     tenant: String,
     method: Method,
-    /// Members that the path names.
+    /// Members that the path contains.
     named: Vec<(&'static str, String)>,
 }
 
-/// Answers a request.
+/// Handles a request.
 pub(super) async fn answer(
     server: &AgentServer,
     call: &HttpCall<'_>,
@@ -76,7 +76,7 @@ async fn respond(
     })
 }
 
-/// The members of the body, or of the query where there is none.
+/// Returns the members of the body, or of the query for requests without a body.
 fn params(call: &HttpCall<'_>, method: Method) -> Result<Map<String, Value>, ServerError> {
     let takes_body = matches!(method, Method::Send | Method::Stream | Method::CreatePush);
     if call.method != "POST" || (call.body.is_empty() && !takes_body) {
@@ -152,7 +152,7 @@ impl Route {
     }
 }
 
-/// The first value of that name in a query.
+/// Returns the first value of that name in a query.
 pub(super) fn query_value(query: Option<&str>, name: &str) -> Option<String> {
     query_pairs(query).find(|(key, _)| key == name).map(|(_, value)| value)
 }
@@ -165,7 +165,7 @@ fn query_pairs(query: Option<&str>) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Undoes percent-encoding. What is none stays as it is, and what is no UTF-8 is replaced.
+/// Decodes percent-encoding. Invalid escapes are kept, and invalid UTF-8 is replaced.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

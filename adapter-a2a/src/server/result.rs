@@ -1,4 +1,4 @@
-//! Answers and refusals as JSON, in the spelling of each version and binding.
+//! Encodes responses and refusals as JSON, in the form of each version and binding.
 
 use serde_json::{Map, Value, json};
 
@@ -9,11 +9,11 @@ use crate::jsonrpc::push_json;
 use crate::version::{Binding, Version};
 use crate::wire::{Dialect, StreamItem};
 
-/// The result of a call that is no stream.
+/// Encodes the response of a call that is not a stream.
 pub(super) fn json(answer: Answer, by: Spelling, is_send: bool) -> Value {
     let dialect = by.binding.dialect(by.version);
     match answer {
-        // The answer to a message is one of two, and says which; 0.3 over JSON-RPC by its `kind`.
+        // The response to a message is a task or a message, and names which; 0.3 over JSON-RPC by its `kind`.
         Answer::Task(task) if is_send => StreamItem::Task(*task).to_json(dialect),
         Answer::Message(message) if is_send => StreamItem::Message(*message).to_json(dialect),
         Answer::Task(task) => task.to_json(dialect),
@@ -56,7 +56,7 @@ fn push_result(config: &PushConfig, by: Spelling) -> Value {
     }
 }
 
-/// The `error` member of a JSON-RPC response.
+/// Returns the `error` member of a JSON-RPC response.
 pub(super) fn rpc_error(error: &ServerError, version: Version) -> Value {
     let mut object = Map::new();
     object.insert("code".to_owned(), error.code().into());
@@ -68,7 +68,7 @@ pub(super) fn rpc_error(error: &ServerError, version: Version) -> Value {
     Value::Object(object)
 }
 
-/// The body of a REST refusal.
+/// Returns the body of a REST refusal.
 pub(super) fn rest_error(error: &ServerError, version: Version) -> Value {
     match version {
         Version::V1 => json!({"error": {

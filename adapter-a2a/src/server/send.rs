@@ -1,12 +1,12 @@
-//! Messages to the agent: what becomes of them.
+//! Messages to the agent.
 //!
-//! | message names | becomes |
+//! | message names | effect |
 //! |---|---|
-//! | nothing | a new task in a new conversation |
-//! | a conversation | a new task in it |
-//! | a task that waits for its user | the answer to its questions: another run of the same task |
-//! | a task that has ended, or works and waits for no answer | refused (-32004) |
-//! | a task and another conversation than its own | refused (-32602) |
+//! | nothing | a new task in a new context |
+//! | a context | a new task in it |
+//! | an interrupted task | the reply to its interrupts: another run of the same task |
+//! | a task that has ended, or works and is not interrupted | refused (-32004) |
+//! | a task and another context than its own | refused (-32602) |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,20 +31,20 @@ use crate::call::SendMessage;
 use crate::frontend;
 use crate::wire::{Content, ErrorKind, Message, Part, Raw, StateClass, Task, TaskState, Text};
 
-/// How often the log is read for a turn that another replica begins, and the pause between: together longer than an append
-/// that is retried once.
+/// How often the log is read for a turn that another replica starts, and the pause between: together longer than an
+/// append that is retried once.
 const TURN_LOOKS: usize = 20;
 const TURN_PAUSE: Duration = Duration::from_millis(100);
 
-/// A turn that has begun.
+/// A turn that has started.
 struct Begun {
     entry: Arc<TaskEntry>,
     turn: usize,
-    /// The task as it was then.
+    /// The task at that time.
     first: Task<'static>,
 }
 
-/// The right to begin the next turn of a task that waits, until it is dropped.
+/// The right to start the next turn of an interrupted task, until it is dropped.
 struct Claim {
     entry: Arc<TaskEntry>,
     questions: Vec<Interrupt>,
@@ -61,7 +61,7 @@ impl Drop for Claim {
 }
 
 impl AgentServer {
-    /// Says something and answers with the whole.
+    /// Sends a message and returns the complete response.
     pub(super) async fn send(
         &self,
         caller: Caller,
@@ -81,7 +81,7 @@ impl AgentServer {
         }
     }
 
-    /// Says something and answers with the stream of the turn.
+    /// Sends a message and returns the stream of the turn.
     pub(super) async fn send_streaming(
         &self,
         caller: Caller,
@@ -149,7 +149,7 @@ impl AgentServer {
         if let Some(push) = send.push {
             self.add_push(&entry, push, context).await?;
         }
-        // First the place, then the run: a run without a place would have to be stopped again.
+        // The task is stored before its run starts: otherwise a run without a place would have to be cancelled.
         shared.store.insert(&entry)?;
         match shared.service.start(caller, &shared.agent, input).await {
             Ok(started) => {
@@ -196,7 +196,7 @@ impl AgentServer {
         if started.is_repeat
             && let Some(log) = shared.host.task_log()
         {
-            // The same answer was quicker at another replica: the turn is the one in the log.
+            // Another replica has accepted the same reply first: the turn is the one in the log.
             let turn = claim.turn;
             drop(claim);
             self.await_turn(&log, caller, &entry, turn).await?;
@@ -210,8 +210,8 @@ impl AgentServer {
         Ok(Begun { entry, turn, first })
     }
 
-    /// Takes up a turn that another replica begins. Its run is opened before its record is stored, so the log is read again
-    /// for [`TURN_LOOKS`] times.
+    /// Takes up a turn that another replica starts. Its run is opened before its record is stored, so the log is read
+    /// again, [`TURN_LOOKS`] times.
     async fn await_turn(
         &self,
         log: &Arc<dyn TaskLog>,
@@ -229,7 +229,7 @@ impl AgentServer {
         Err(answered_elsewhere(entry))
     }
 
-    /// Ends a task that waits: it has no run that could be stopped.
+    /// Ends an interrupted task, which has no run that could be cancelled.
     pub(super) async fn dismiss(
         &self,
         caller: &Caller,
@@ -261,7 +261,7 @@ impl AgentServer {
         self.shared.host.spawn(Box::pin(recorder.record(started.events)));
     }
 
-    /// Spec 3.1.1. A part that does not say what it is may be anything.
+    /// Checks the media types of a message (spec 3.1.1). A part without a type may be anything.
     fn check_input_modes(&self, parts: &[Part<'_>]) -> Result<(), ServerError> {
         let read = &self.shared.config.input_modes;
         let is_read = |kind: &str| read.is_empty() || read.iter().any(|mode| media_type_fits(mode, kind));
@@ -286,7 +286,7 @@ impl AgentServer {
     }
 }
 
-/// The task is this message's from now on, if it waits for one.
+/// Claims an interrupted task for a message.
 fn claim(entry: &Arc<TaskEntry>) -> Result<Claim, ServerError> {
     let mut state = entry.lock();
     let refuse = |words: &str| {
@@ -318,7 +318,7 @@ fn task_answer(entry: &TaskEntry, history: Option<u32>) -> Answer {
     Answer::Task(Box::new(entry.lock().folded.snapshot(history, true)))
 }
 
-/// A run that was refused is no task, so "not found" would mislead.
+/// Converts the refusal of a new run. It is not a task, so "not found" would mislead.
 fn not_started(error: aqueduct_core::service::ServiceError) -> ServerError {
     let mut error = ServerError::from(error);
     if error.kind == ErrorKind::TaskNotFound {
@@ -327,7 +327,7 @@ fn not_started(error: aqueduct_core::service::ServiceError) -> ServerError {
     error
 }
 
-/// The same for a task that is there. Another replica may have been quicker.
+/// Converts the refusal of a run for an existing task. Another replica may have been faster.
 fn not_continued(entry: &TaskEntry, error: aqueduct_core::service::ServiceError) -> ServerError {
     if error.kind == RefusalKind::Conflict { answered_elsewhere(entry) } else { not_started(error) }
 }
@@ -337,14 +337,14 @@ fn answered_elsewhere(entry: &TaskEntry) -> ServerError {
     ServerError::new(ErrorKind::UnsupportedOperation, words)
 }
 
-/// The message as the task's history has it.
+/// Adds the ids of task and context to a message for the history.
 fn name_task(message: &mut Message<'static>, task_id: &str, context_id: &str) {
     message.task_id = Text::from(task_id.to_owned());
     message.context_id = Text::from(context_id.to_owned());
     message.parts_as_content = false;
 }
 
-/// `text/*` and `*/*` fit what they say; parameters do not count.
+/// Returns `true` if a media type matches; `text/*` and `*/*` are wildcards, parameters are ignored.
 fn media_type_fits(accepted: &str, offered: &str) -> bool {
     let essence = |text: &str| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let (accepted, offered) = (essence(accepted), essence(offered));
@@ -355,7 +355,7 @@ fn media_type_fits(accepted: &str, offered: &str) -> bool {
         || (accepted.ends_with("/*") && group(&accepted) == group(&offered))
 }
 
-/// What a run starts from.
+/// Returns the input of a run.
 fn run_input(send: &SendMessage, context_id: &str, run_id: &RunId, context: &CallContext) -> RunInput {
     let message = &send.message;
     let mut said = CanonicalMessage::new(CanonicalRole::User);
@@ -371,7 +371,7 @@ fn run_input(send: &SendMessage, context_id: &str, run_id: &RunId, context: &Cal
     input
 }
 
-/// What the request says beside the message.
+/// Returns the members of the request beside the message.
 fn forwarded(send: &SendMessage, context: &CallContext) -> Value {
     let mut beside = Map::new();
     if let Some(metadata) = &send.metadata {
@@ -394,7 +394,7 @@ fn forwarded(send: &SendMessage, context: &CallContext) -> Value {
     if beside.is_empty() { Value::Null } else { json!({ "a2a": beside }) }
 }
 
-/// A part as content: the inverse of [`crate::input::parts`].
+/// Converts a part into content: the inverse of [`crate::input::parts`].
 fn content(part: &Part<'_>) -> Option<ContentBlock> {
     let mut file = Map::new();
     match &part.content {
@@ -412,7 +412,7 @@ fn content(part: &Part<'_>) -> Option<ContentBlock> {
     Some(ContentBlock::custom(wellknown::FILE, Value::Object(file)))
 }
 
-/// The answers to all questions: part by part if there are as many, else the whole message for each.
+/// Returns the replies to all interrupts: part by part if there are as many, else the complete message for each.
 fn replies(questions: &[Interrupt], parts: &[Part<'static>]) -> Vec<InterruptReply> {
     let whole = || match parts {
         [part] => payload(part),
@@ -441,7 +441,7 @@ fn payload(part: &Part<'static>) -> Value {
     }
 }
 
-/// How Aqueduct's own client says that the user declined to answer.
+/// Returns `true` if Aqueduct's own client reports that the user declined to answer.
 fn is_declined(part: &Part<'static>) -> bool {
     let metadata = part.metadata.as_ref().and_then(Raw::to_object);
     metadata.and_then(|metadata| metadata.get("declined").and_then(Value::as_bool)).unwrap_or(false)

@@ -1,8 +1,8 @@
-//! [`TaskStore`]: the tasks of one agent, bounded.
+//! [`TaskStore`]: the tasks of one agent, with limits.
 //!
-//! A task is *at rest* when it has ended or waits for its user. At a limit, of tasks or of their bytes, the task that ended
-//! first makes room, then the one that has waited longest; tasks at work never do. What has been at rest longer than `keep` is forgotten at the
-//! next call. A task that was forgotten is as unknown as one that never was.
+//! A task is *at rest* when it has ended or is interrupted. At a limit, of tasks or of their bytes, the task that ended
+//! first is dropped, then the one that has been interrupted longest; working tasks are never dropped. A task that has
+//! been at rest longer than `keep` is dropped at the next call. A dropped task is as unknown as one that never existed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use super::config::TaskLimits;
 use super::task::TaskEntry;
 use crate::wire::{ErrorKind, StateClass};
 
-/// When a task came to rest; tasks that wait come after those that have ended.
+/// The time at which a task came to rest; interrupted tasks sort after those that have ended.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct RestKey {
     waits: bool,
@@ -28,7 +28,7 @@ struct Tasks {
     at_rest: BTreeSet<RestKey>,
     rest_of: HashMap<String, Rest>,
     of_owner: HashMap<String, usize>,
-    /// Of those at rest.
+    /// The bytes of tasks at rest.
     bytes: usize,
 }
 
@@ -55,7 +55,7 @@ impl TaskStore {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a task, making room if need be; gives the one that is kept, which is another if its id is taken.
+    /// Stores a task, and drops others if necessary. Returns the stored one, which is another task if the id is in use.
     pub(super) fn insert(&self, entry: &Arc<TaskEntry>) -> Result<Arc<TaskEntry>, ServerError> {
         let mut tasks = self.lock();
         if let Some(kept) = tasks.by_id.get(&entry.id) {
@@ -86,13 +86,13 @@ impl TaskStore {
         Ok(Arc::clone(entry))
     }
 
-    /// Forgets a task.
+    /// Drops a task.
     pub(super) fn remove(&self, id: &str) {
         let removed = self.lock().remove(id);
         forget(removed);
     }
 
-    /// Forgets what has been at rest too long.
+    /// Drops tasks that have been at rest too long.
     pub(super) fn expire(&self, now: Timestamp) {
         let keep = i64::try_from(self.limits.keep.as_millis()).unwrap_or(i64::MAX);
         let before = now.0.saturating_sub(keep);
@@ -112,18 +112,18 @@ impl TaskStore {
         forget(forgotten);
     }
 
-    /// The task, if it is this owner's and clients may know of it.
+    /// Returns the task, if it belongs to this owner and is visible.
     pub(super) fn find(&self, owner: &str, id: &str) -> Result<Arc<TaskEntry>, ServerError> {
         let found = self.lock().by_id.get(id).filter(|entry| entry.owner == owner).cloned();
         found.filter(|entry| entry.lock().is_visible()).ok_or_else(|| ServerError::task_not_found(id))
     }
 
-    /// All tasks of an owner, in no order.
+    /// Returns all tasks of an owner, in no particular order.
     pub(super) fn of_owner(&self, owner: &str) -> Vec<Arc<TaskEntry>> {
         self.lock().by_id.values().filter(|entry| entry.owner == owner).cloned().collect()
     }
 
-    /// Notes that a task came to rest, or went to work again.
+    /// Records that a task came to rest, or works again.
     pub(super) fn handle_rest(&self, entry: &TaskEntry) {
         let state = entry.lock();
         let (class, since, bytes) = (state.class(), state.updated_at.0, state.folded.size());
@@ -152,7 +152,7 @@ impl TaskStore {
 }
 
 impl Tasks {
-    /// Takes out the first at rest, of all or of one owner.
+    /// Removes the first task at rest, of all or of one owner.
     fn make_room(&mut self, owner: Option<&str>) -> Option<Arc<TaskEntry>> {
         let is_of = |key: &&RestKey| {
             owner.is_none_or(|owner| self.by_id.get(&key.id).is_some_and(|entry| entry.owner == owner))
@@ -161,7 +161,7 @@ impl Tasks {
         self.remove(&id)
     }
 
-    /// The task is not at rest any more.
+    /// Records that a task is no longer at rest.
     fn handle_work(&mut self, id: &str) {
         if let Some(rest) = self.rest_of.remove(id) {
             self.at_rest.remove(&rest.key);
@@ -182,7 +182,7 @@ impl Tasks {
     }
 }
 
-/// Watchers of a task that was removed receive an error.
+/// Reports the removal of tasks to their watchers, which receive an error.
 fn forget(entries: impl IntoIterator<Item = Arc<TaskEntry>>) {
     for entry in entries {
         entry.lock().is_removed = true;

@@ -1,17 +1,17 @@
-//! [`TaskEntry`]: one task as the server keeps it.
+//! [`TaskEntry`]: one task that the server holds.
 //!
 //! ```text
 //!             first content, or the window is over            run ends: terminal
 //! undecided ──────────────────────────────────────► a task ─────────────────────► ended
 //!     │                                             │    ▲
-//!     │ the run says that it is a message  run ends:│    │ follow-up: another run
+//!     │ the run declares a message         run ends:│    │ follow-up: another run
 //!     └──────────────► a message            waiting ▼    │
 //!                                             waiting ───┘
 //! ```
 //!
-//! Invariants: a task is a list of runs of which only the last can be going on; all that changes is behind one lock, held
-//! for the folding of one event and never over an await; `changes` moves whenever something happened that anybody may
-//! wait for (the reply's form is known, a run began or ended, the task was forgotten), never per event.
+//! Invariants: a task is a list of runs of which only the last can be open; all mutable state is behind one lock, held
+//! for the folding of one event and never over an await; `changes` is notified whenever a change happened that a task
+//! may wait for (the form of the response is known, a run started or ended, the task was dropped), never per event.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,28 +24,28 @@ use super::items::Items;
 use super::push::PushEntry;
 use crate::wire::{Message, StateClass, StatusUpdate, Task};
 
-/// What a message is answered with.
+/// The form of the response to a message.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// Not known yet.
     Undecided,
     /// A task.
     Task,
-    /// A message, as far as it is known; with its end.
+    /// A message that is being received, with its end.
     Message(Box<MessageDraft>),
 }
 
-/// A message that is being written.
+/// A message that is being received.
 #[derive(Debug, Default)]
 pub(super) struct MessageDraft {
     pub(super) message: Message<'static>,
     pub(super) outcome: Option<Result<(), ServerError>>,
 }
 
-/// How far the log of a task is read.
+/// The progress of reading a task from the log.
 #[derive(Debug)]
 pub(super) enum Reading {
-    /// As far as it was when the task was last asked for; what follows is folded as it comes.
+    /// Up to the state of the log when the task was last requested; later events are folded as they arrive.
     Done,
     UnderWay,
     Failed(ServerError),
@@ -56,7 +56,7 @@ impl Reading {
         matches!(self, Self::Done)
     }
 
-    /// Returns how the reading ended, once it has.
+    /// Returns the result of reading, once it has ended.
     pub(super) fn outcome(&self) -> Option<Result<(), ServerError>> {
         match self {
             Self::Done => Some(Ok(())),
@@ -69,34 +69,44 @@ impl Reading {
 /// One turn of a task.
 #[derive(Debug)]
 pub(super) struct Turn {
-    /// The run; none for a turn that only ends the task.
+    /// The run; `None` for a turn that only ends the task.
     pub(super) run: Option<RunId>,
     /// The number of the last event that is folded.
     pub(super) folded: u64,
+    /// The number of the last event that a client was sent.
+    pub(super) sent: u64,
     /// What the turn ended with.
     pub(super) end: Option<Box<StatusUpdate<'static>>>,
+}
+
+impl Turn {
+    pub(super) fn new(run: Option<RunId>, end: Option<Box<StatusUpdate<'static>>>) -> Self {
+        Self { run, folded: 0, sent: 0, end }
+    }
 }
 
 /// What changes.
 #[derive(Debug)]
 pub(super) struct TaskState {
     pub(super) folded: Folded,
-    /// Makes items of the events of the turn that goes on; stands where `folded` does.
+    /// Converts the events of the open turn; its position is `folded`.
     pub(super) maker: Items,
     pub(super) reply: Reply,
     pub(super) turns: Vec<Turn>,
-    /// What the last turn waits for.
+    /// The interrupts of the last turn.
     pub(super) questions: Vec<Interrupt>,
-    /// A follow-up is on its way to the service.
+    /// Set while a follow-up is being sent to the service.
     pub(super) is_claimed: bool,
     pub(super) reading: Reading,
-    /// The events of the run broke off, and are asked for again.
+    /// Set if the events of the run were cut, and are read again.
     pub(super) is_cut: bool,
+    /// A call waits until the event of this number is folded.
+    pub(super) wanted: Option<u64>,
     /// The server forgot it.
     pub(super) is_removed: bool,
-    /// Who wants to be called back.
+    /// The push configurations of the task.
     pub(super) pushes: Vec<PushEntry>,
-    /// When the status last changed.
+    /// The time of the last status.
     pub(super) updated_at: Timestamp,
 }
 
@@ -105,19 +115,20 @@ impl TaskState {
         self.folded.task.status.state.class()
     }
 
-    /// The turn that goes on, or the last.
+    /// Returns the index of the open turn, or of the last.
     pub(super) fn last_turn(&self) -> usize {
         self.turns.len().saturating_sub(1)
     }
 
-    /// Who has not said by now that it answers with a message answers with a task.
+    /// Decides for a task, unless the run has declared a message by now.
     pub(super) fn close_window(&mut self) {
         if matches!(self.reply, Reply::Undecided) {
             self.reply = Reply::Task;
         }
     }
 
-    /// Returns the place of the turn that can begin now; `None` if the task does not wait, or one is about to begin.
+    /// Returns the index of the turn that can start now, or `None` if the task is not interrupted, or a turn is about
+    /// to start.
     pub(super) fn next_turn(&self) -> Option<usize> {
         let is_waiting = self.class() == StateClass::Interrupted && !self.is_claimed;
         (is_waiting && self.reading.is_done()).then_some(self.turns.len())
@@ -129,7 +140,7 @@ impl TaskState {
         has_ended || self.is_removed || self.is_cut
     }
 
-    /// True if clients can ask for it.
+    /// Returns `true` if clients can request the task.
     pub(super) fn is_visible(&self) -> bool {
         matches!(self.reply, Reply::Task) && !self.is_removed
     }
@@ -146,18 +157,19 @@ pub(super) struct TaskEntry {
 }
 
 impl TaskEntry {
-    /// A task whose first run has just begun.
+    /// Returns a task whose first run has just started.
     pub(super) fn new(owner: String, task: Task<'static>, run: RunId, maker: Items, at: Timestamp) -> Self {
         let (id, context_id) = (task.id.to_string(), task.context_id.to_string());
         let state = TaskState {
             folded: Folded::new(task),
             maker,
             reply: Reply::Undecided,
-            turns: vec![Turn { run: Some(run), folded: 0, end: None }],
+            turns: vec![Turn::new(Some(run), None)],
             questions: Vec::new(),
             is_claimed: false,
             reading: Reading::Done,
             is_cut: false,
+            wanted: None,
             is_removed: false,
             pushes: Vec::new(),
             updated_at: at,
@@ -166,8 +178,29 @@ impl TaskEntry {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, TaskState> {
-        // A panic of another thread while it held the lock leaves a task that is behind, not one that is broken.
+        // A panic of another thread while it held the lock leaves a task that is behind, not one that is inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client is sent the event of that number.
+    pub(super) fn note_sent(&self, turn: usize, number: u64) {
+        if let Some(turn) = self.lock().turns.get_mut(turn) {
+            turn.sent = turn.sent.max(number);
+        }
+    }
+
+    /// Waits until the last turn is folded up to `head` and to what clients were sent of it, or cannot be.
+    pub(super) async fn caught_up(&self, head: u64) {
+        self.wait(|state| {
+            let turn = state.turns.last()?;
+            let wanted = turn.sent.max(head);
+            let is_done = turn.folded >= wanted || turn.end.is_some() || state.is_cut || state.is_removed;
+            if !is_done {
+                state.wanted = Some(state.wanted.map_or(wanted, |other| other.min(wanted)));
+            }
+            is_done.then_some(())
+        })
+        .await;
     }
 
     /// The events of the run broke off. Returns `true` if no client can ask for the task any more.
@@ -180,15 +213,15 @@ impl TaskEntry {
         is_removed
     }
 
-    /// Tells everybody who waits.
+    /// Wakes all tasks that wait for a change.
     pub(super) fn changed(&self) {
         self.changes.notify(usize::MAX);
     }
 
-    /// Waits until `look` sees what it looks for.
+    /// Waits until `look` returns a value.
     pub(super) async fn wait<T>(&self, mut look: impl FnMut(&mut TaskState) -> Option<T>) -> T {
         loop {
-            // Registered before looking: a change in between wakes the listener.
+            // Registered before the check: a change in between wakes the listener.
             let changed = self.changes.listen();
             if let Some(found) = look(&mut self.lock()) {
                 return found;

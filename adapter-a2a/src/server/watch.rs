@@ -3,14 +3,14 @@
 //! ```text
 //! deciding ──► opening ──► live ──► settling ──► done
 //!    │            ▲                    │
-//!    │ message    │ another turn       │ the turn ended waiting, and the watcher stays
+//!    │ message    │ another turn       │ the turn was interrupted, and the watcher stays
 //!    ▼            └──── waiting ◄──────┘
 //!   done
 //! ```
 //!
 //! Invariants: every watcher has its own cursor, so none waits for another and none loses anything; the last status of a
-//! turn is sent only after it is folded, so a client that asks for the task afterwards finds it there; a gap is an error and
-//! never silence.
+//! turn is sent only after it is folded, so a client that asks for the task afterwards finds it there; a snapshot holds
+//! what any watcher was sent; a gap is an error and never silence.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -27,7 +27,7 @@ use super::task::{Reply, TaskEntry, TaskState};
 use super::{ServerError, TaskStream};
 use crate::wire::{ErrorKind, Message, StateClass, StatusUpdate, StreamItem, Task};
 
-/// When a watcher leaves by itself.
+/// When a watcher ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     /// When the turn ends.
@@ -36,7 +36,7 @@ pub(super) enum Until {
     Task,
 }
 
-/// What a reply turned out to be.
+/// The form of a response.
 pub(super) enum Decided {
     Task,
     Message(Box<Message<'static>>),
@@ -49,7 +49,7 @@ enum At {
     Opening(BoxFuture<'static, Result<EventStream, ServerError>>),
     Live(EventStream),
     Settling(BoxFuture<'static, Settled>),
-    /// True if there is another turn.
+    /// Completes with `true` if there is another turn.
     Waiting(BoxFuture<'static, bool>),
     Done,
 }
@@ -58,7 +58,7 @@ enum At {
 struct Settled {
     end: Option<Box<StatusUpdate<'static>>>,
     last: u64,
-    /// The run goes on elsewhere, or the log cannot be read.
+    /// Set if the run continues elsewhere, or the log cannot be read.
     is_cut: bool,
 }
 
@@ -72,9 +72,9 @@ pub(super) struct Watcher {
     queue: VecDeque<StreamItem<'static>>,
     at: At,
     turn: usize,
-    /// The number of the last event that was seen in this turn.
+    /// The number of the last event that was read in this turn.
     seen: u64,
-    /// The events of this turn broke off once.
+    /// Set if the events of this turn were cut once.
     broke_off: bool,
     until: Until,
 }
@@ -96,7 +96,7 @@ impl Watcher {
         }
     }
 
-    /// The answer to a message: the task as it was when the turn began, and the turn.
+    /// Returns the response to a message: the task when the turn started, and the events of the turn.
     pub(super) fn of_turn(
         shared: &Arc<Shared>,
         entry: &Arc<TaskEntry>,
@@ -110,7 +110,7 @@ impl Watcher {
         Box::pin(watcher)
     }
 
-    /// A subscription: the task as it is now, and all that follows until it ends.
+    /// Returns a subscription: the current task, and all events until it ends.
     pub(super) fn of_task(
         shared: &Arc<Shared>,
         entry: &Arc<TaskEntry>,
@@ -139,7 +139,7 @@ impl Watcher {
             let run = entry.lock().turns.get(turn).and_then(|turn| turn.run.clone());
             match run {
                 Some(run) => Ok(shared.service.watch(&caller, &run, after).await?),
-                // A turn without a run has its end only.
+                // A turn without a run has only its end.
                 None => Ok(Box::pin(Nothing) as EventStream),
             }
         }))
@@ -168,13 +168,13 @@ impl Watcher {
                 if let Some(is_there) = within(begun(), pause).await {
                     return is_there;
                 }
-                // A log that cannot be read now is asked again.
+                // A log that cannot be read now is read again.
                 server.find_turn(&log, &caller, &entry).await.ok();
             }
         }))
     }
 
-    /// The turn ended.
+    /// Handles the end of the turn.
     fn handle_settled(&mut self, settled: Settled) -> Item {
         let Some(end) = settled.end else {
             self.at = At::Done;
@@ -194,7 +194,7 @@ impl Watcher {
         Ok(StreamItem::Status(*end))
     }
 
-    /// The events of the turn ended. If they broke off, the log is asked once more.
+    /// Handles the end of the turn's events. If they were cut, the log is read once more.
     fn handle_end(&mut self, is_terminal: bool) {
         self.at = if is_terminal || std::mem::replace(&mut self.broke_off, true) {
             self.settling()
@@ -212,7 +212,7 @@ fn settled(state: &mut TaskState, turn: usize) -> Option<Settled> {
     (end.is_some() || state.is_removed || is_cut).then_some(Settled { end, last, is_cut })
 }
 
-/// Waits until it is known what the reply is; for a message, until it is whole.
+/// Waits until the form of the response is known; for a message, until it is complete.
 pub(super) async fn decide(shared: Arc<Shared>, entry: Arc<TaskEntry>) -> Result<Decided, ServerError> {
     let window = shared.host.sleep(shared.config.reply_window);
     if let Some(decided) = within(entry.wait(decision), window).await {
@@ -234,7 +234,7 @@ fn decision(state: &mut TaskState) -> Option<Result<Decided, ServerError>> {
     }
 }
 
-/// What `work` gives, unless `window` is over first.
+/// Returns the result of `work`, or `None` if `window` elapses first.
 pub(super) async fn within<T>(
     work: impl Future<Output = T>,
     mut window: BoxFuture<'static, ()>,
@@ -247,7 +247,7 @@ pub(super) async fn within<T>(
     .await
 }
 
-/// No events.
+/// A stream without events.
 struct Nothing;
 
 impl Stream for Nothing {
@@ -298,6 +298,7 @@ impl Stream for Watcher {
                     None => this.handle_end(false),
                     Some(event) => {
                         this.seen = event.number;
+                        this.entry.note_sent(this.turn, event.number);
                         this.maker.convert(&event.event, &mut this.made);
                         // The end is sent as it was folded, with its time.
                         let is_end = |item: &StreamItem<'_>| matches!(item, StreamItem::Status(update) if update.is_final);

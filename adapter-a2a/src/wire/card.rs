@@ -1,65 +1,65 @@
-//! [`AgentCard`]: 1.0, 0.3 and union cards read into one type. Members that no rule needs stay in `extra`, so a
-//! card can be shown or passed on whole.
+//! [`AgentCard`]: 1.0, 0.3 and union cards parsed into one type. Unused members stay in `extra`, so a card can be shown
+//! or forwarded completely.
 
 use super::object::object;
 use super::text::{Raw, Text};
 
 object! {
-    /// What an agent says of itself.
+    /// The description of an agent.
     pub struct AgentCard {
-        /// Its name.
+        /// The name of the agent.
         name: Text<'a> = "name",
-        /// What it is for.
+        /// The purpose of the agent.
         description: Text<'a> = "description",
-        /// Its own version.
+        /// The version of the agent.
         version: Text<'a> = "version",
-        /// 1.0: where and how it can be reached, best first.
+        /// 1.0: the interfaces, best first.
         supported_interfaces: Vec<AgentInterface<'a>> = "supportedInterfaces" | "supported_interfaces",
-        /// What it can do beside answering.
+        /// Optional capabilities.
         capabilities: AgentCapabilities<'a> = "capabilities",
-        /// Media types it reads.
+        /// Accepted media types.
         default_input_modes: Vec<Text<'a>> = "defaultInputModes",
-        /// Media types it writes.
+        /// Produced media types.
         default_output_modes: Vec<Text<'a>> = "defaultOutputModes",
-        /// What it is good at.
+        /// Skills, unparsed.
         skills: Vec<Raw<'a>> = "skills",
-        /// 0.3: where it can be reached.
+        /// 0.3: the main address.
         url: Text<'a> = "url",
-        /// 0.3: how it can be reached there (`JSONRPC` if absent).
+        /// 0.3: the binding of the main address (`JSONRPC` if absent).
         preferred_transport: Text<'a> = "preferredTransport",
         /// 0.3: the protocol version.
         protocol_version: Text<'a> = "protocolVersion",
-        /// 0.3: where else and how else.
+        /// 0.3: further interfaces.
         additional_interfaces: Vec<AgentInterface<'a>> = "additionalInterfaces",
-        /// 0.3: true if there is more to see for those who are known.
+        /// 0.3: set if an extended card exists for authenticated callers.
         supports_extended_card: bool = "supportsAuthenticatedExtendedCard",
     }
 }
 
 object! {
-    /// One address of an agent.
+    /// One interface of an agent.
     pub struct AgentInterface {
-        /// Where.
+        /// The address.
         url: Text<'a> = "url",
-        /// How: `JSONRPC`, `HTTP+JSON`, `GRPC` or a URI. (`transport` in 0.3.)
+        /// The binding: `JSONRPC`, `HTTP+JSON`, `GRPC` or a URI. (`transport` in 0.3.)
         binding: Text<'a> = "protocolBinding" | "protocol_binding" | "transport",
-        /// To be sent back in every request.
+        /// The tenant to send in every request.
         tenant: Text<'a> = "tenant",
-        /// In which version of the protocol; absent in 0.3.
+        /// The protocol version; absent in 0.3.
         version: Text<'a> = "protocolVersion" | "protocol_version",
     }
 }
 
 object! {
-    /// What an agent can do beside answering. Absent means no.
+    /// Optional capabilities of an agent. Absent ones are `false`.
     pub struct AgentCapabilities {
-        /// It streams.
+        /// Set if the agent streams.
         streaming: bool = "streaming",
-        /// It calls back.
+        /// Set if the agent sends push notifications.
         push_notifications: bool = "pushNotifications",
-        /// Extensions it knows.
+        /// Supported extensions.
         extensions: Vec<AgentExtension<'a>> = "extensions",
-        /// There is more to see for those who are known.
+        /// Set if an extended card exists for authenticated callers.
         extended_agent_card: bool = "extendedAgentCard",
     }
 }
@@ -67,13 +67,13 @@ object! {
 object! {
     /// An extension of the protocol.
     pub struct AgentExtension {
-        /// Its name.
+        /// The URI of the extension.
         uri: Text<'a> = "uri",
-        /// What it is for.
+        /// The purpose of the extension.
         description: Text<'a> = "description",
-        /// True if the agent refuses clients that do not know it.
+        /// Set if the agent refuses clients that do not support the extension.
         required: bool = "required",
-        /// Its settings.
+        /// Parameters of the extension.
         params: Option<Raw<'a>> = "params",
     }
 }

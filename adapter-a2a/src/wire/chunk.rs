@@ -1,24 +1,25 @@
-//! [`Chunk`]: the frame that most frames are, read without building the model.
+//! [`Chunk`]: the most frequent frame, parsed without building the wire model.
 //!
-//! Nine of ten frames of an answer append one text part to an artifact that is known. Reading such a frame into the
-//! general model costs three times what the rest of the path does (moves of structures that are almost empty), so
-//! this scanner knows that one shape, in every version and order of members, and gives up on anything else: an unknown
-//! member, metadata, a second part, escapes in an id, a member beside the object it belongs to, malformed JSON.
-//! Whatever it gives up on is read the general way, so giving up is never wrong; what it takes must be what the
-//! general way reads (property tests here and in `decode/chunk.rs`).
+//! Nine of ten frames of an answer append one text part to a known artifact. Parsing such a frame into the general
+//! model costs three times as much as the rest of the path (moves of structures that are almost empty), so this scanner
+//! handles that one shape, in every version and order of members, and gives up on anything else: an unknown member,
+//! metadata, a second part, escapes in an id, a member beside the object it belongs to, malformed JSON. Frames on which
+//! it gives up are parsed by the general path, so giving up is never wrong; frames that it accepts must give the same
+//! result as the general path (property tests here and in `decode/chunk.rs`).
 //!
-//! A stream's frames differ in their words and in nothing else, so they need not even be scanned: see
-//! [`shape`](super::shape).
+//! The frames of a stream differ only in their text, so most need not even be scanned: see [`shape`](super::shape).
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use aqueduct_core::json::plain_prefix;
 
+use super::template::HoleKind;
+
 /// One text part appended to an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Chunk<'a> {
-    /// The task that it names; empty if it names none, or one that is known.
+    /// The task that the chunk names; empty if it names none, or the known one.
     pub(crate) task_id: &'a str,
     pub(crate) artifact_id: &'a str,
     pub(crate) text: Cow<'a, str>,
@@ -26,22 +27,24 @@ pub(crate) struct Chunk<'a> {
     pub(crate) last: bool,
 }
 
-/// Where in the frame the parts of a chunk stand that differ from frame to frame or that are asked for.
+/// The places in the frame of the parts that differ from frame to frame or are needed later.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Places {
     pub(super) artifact_id: Range<usize>,
-    /// The words as they are written, between their quotes.
+    /// The text as it is encoded, between its quotes.
     pub(super) text: Range<usize>,
+    /// The id of the envelope, where there is one.
+    pub(super) id: Option<(Range<usize>, HoleKind)>,
 }
 
 impl<'a> Chunk<'a> {
-    /// Reads a frame of that shape.
+    /// Scans a frame. Returns `None` if it does not have this shape.
     pub(super) fn scan(data: &'a str) -> Option<(Self, Places)> {
         let mut scan = Scan { data, at: 0 };
         let mut found = Found::default();
         scan.object(|scan, key| match key {
             "jsonrpc" => scan.text().map(drop),
-            "id" => scan.id(),
+            "id" => scan.id().map(|id| found.places.id = Some(id)),
             "result" => {
                 found.results += 1;
                 scan.object(|scan, key| scan.item(key, &mut found))
@@ -62,20 +65,20 @@ struct Found<'a> {
     chunk: Chunk<'a>,
     places: Places,
     results: usize,
-    /// 1.0 wrappers.
+    /// The number of 1.0 wrappers.
     wrappers: usize,
-    /// Times that a 0.3 `kind` said what it is.
+    /// The number of 0.3 `kind` members.
     kinds: usize,
     artifacts: usize,
     parts: usize,
-    /// Something of the item stands beside the envelope's own members.
+    /// Set if a member of the item stands beside the envelope's own members.
     is_bare: bool,
-    /// Something of the update stands without a wrapper.
+    /// Set if a member of the update stands without a wrapper.
     is_flat: bool,
 }
 
 impl Found<'_> {
-    /// Of members that come twice, or at two levels, the general way knows which one counts.
+    /// Returns `true` if no member is repeated or occurs at two levels: only the general path knows which one counts.
     fn is_one(&self) -> bool {
         self.results + usize::from(self.is_bare) == 1
             && self.wrappers + usize::from(self.is_flat) == 1
@@ -85,7 +88,7 @@ impl Found<'_> {
     }
 }
 
-/// A place in a JSON text. Every method gives up with `None`.
+/// A position in a JSON text. Every method gives up with `None`.
 struct Scan<'a> {
     data: &'a str,
     at: usize,
@@ -113,12 +116,12 @@ impl<'a> Scan<'a> {
         Some(())
     }
 
-    /// True if `byte` comes next, which is then taken.
+    /// Consumes `byte` if it is next. Returns `false` otherwise.
     fn takes(&mut self, byte: u8) -> bool {
         self.expect(byte).is_some()
     }
 
-    /// A string as it stands between its quotes, and whether it holds escapes.
+    /// Consumes a string. Returns the text between its quotes, and whether it contains escapes.
     fn string(&mut self) -> Option<(&'a str, bool)> {
         self.expect(b'"')?;
         let start = self.at;
@@ -140,12 +143,12 @@ impl<'a> Scan<'a> {
         Some((text, has_escapes))
     }
 
-    /// A string without escapes.
+    /// Consumes a string without escapes.
     fn text(&mut self) -> Option<&'a str> {
         self.string().and_then(|(text, has_escapes)| (!has_escapes).then_some(text))
     }
 
-    /// Any string, and where it stands between its quotes.
+    /// Consumes any string. Returns its value, and its range between the quotes.
     fn words(&mut self) -> Option<(Cow<'a, str>, Range<usize>)> {
         let (text, has_escapes) = self.string()?;
         let place = self.behind(text);
@@ -156,7 +159,7 @@ impl<'a> Scan<'a> {
         Some((Cow::Borrowed(text), place))
     }
 
-    /// Where a string stands that was just read.
+    /// Returns the range of the string that was just consumed.
     fn behind(&self, text: &str) -> Range<usize> {
         let end = self.at - 1;
         end - text.len()..end
@@ -172,10 +175,10 @@ impl<'a> Scan<'a> {
     }
 
     /// The id of a request: a string or a number.
-    fn id(&mut self) -> Option<()> {
+    fn id(&mut self) -> Option<(Range<usize>, HoleKind)> {
         self.skip_space();
         if self.peek()? == b'"' {
-            return self.words().map(drop);
+            return self.words().map(|(_, place)| (place, HoleKind::Text));
         }
         let start = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9')) {
@@ -183,7 +186,7 @@ impl<'a> Scan<'a> {
         }
         let digits = self.data.get(start..self.at)?;
         let is_number = !digits.is_empty() && (digits == "0" || !digits.starts_with('0'));
-        is_number.then_some(())
+        is_number.then(|| (start..self.at, HoleKind::Digits))
     }
 
     fn object(&mut self, mut member: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
@@ -198,7 +201,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A member of the item, or the wrapper around it.
+    /// Consumes a member of the item, or the wrapper around it.
     fn item(&mut self, key: &'a str, found: &mut Found<'a>) -> Option<()> {
         if key == "artifactUpdate" {
             found.wrappers += 1;
@@ -215,7 +218,7 @@ impl<'a> Scan<'a> {
     fn update(&mut self, key: &'a str, found: &mut Found<'a>) -> Option<()> {
         match key {
             "taskId" => self.text().map(|id| found.chunk.task_id = id),
-            // The decoder knows its conversation from the first event on.
+            // The decoder knows the context from the first event on.
             "contextId" => self.text().map(drop),
             "append" => self.flag().map(|flag| found.chunk.append = flag),
             "lastChunk" => self.flag().map(|flag| found.chunk.last = flag),
@@ -234,7 +237,7 @@ impl<'a> Scan<'a> {
                 found.places.artifact_id = self.behind(found.chunk.artifact_id);
                 Some(())
             }
-            // What it is called was told with its first chunk.
+            // The name was emitted with the first chunk.
             "name" => self.words().map(drop),
             "parts" => {
                 self.expect(b'[')?;
@@ -305,7 +308,7 @@ mod tests {
             V1.replace("Hi", "\n"),
             V1.replace("Hi", r"\x"),
             format!("{V1}x"),
-            // Beside the wrapper, or beside the result, nobody looks at them.
+            // Beside the wrapper, or beside the result, the general path ignores them.
             V1.replace(r#", "append": true}"#, r#"}, "append": true"#),
             V1.replace(r#", "append": true}"#, "}").replace(r#""id": 7"#, r#""id": 7, "append": true"#),
         ];
@@ -318,7 +321,7 @@ mod tests {
         }
     }
 
-    /// Frames that are nearly of the shape.
+    /// Returns frames that nearly have the shape.
     fn arb_frame() -> impl Strategy<Value = String> {
         let text = prop_oneof![Just("Hi".to_owned()), any::<String>()];
         let part = (text, any::<bool>(), any::<bool>()).prop_map(|(text, kind, odd)| {

@@ -1,11 +1,11 @@
-//! Errors as A2A peers tell them: a JSON-RPC error, a REST error body, an HTTP status with anything in it.
+//! Errors of A2A peers: a JSON-RPC error, a REST error body, an HTTP status with any body.
 
 use serde_json::Value;
 
 use super::object::object;
 use super::text::{Raw, Text};
 
-/// An error of the peer, whichever way it was told.
+/// An error of the peer, in any format.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WireError {
     /// The JSON-RPC code.
@@ -14,15 +14,15 @@ pub struct WireError {
     pub http_status: Option<u16>,
     /// The machine-readable reason (`google.rpc.ErrorInfo.reason`), or the gRPC status name.
     pub reason: Option<String>,
-    /// The sentence for people.
+    /// The error message for people.
     pub message: String,
-    /// Whatever else was said.
+    /// Further data of the error.
     pub data: Option<Value>,
-    /// The code of the failure that it amounts to, where the transport knows better (a timeout, no connection).
+    /// The failure code, where the transport knows a better one (a timeout, no connection).
     pub failure: Option<&'static str>,
 }
 
-/// The errors that A2A defines, and what others amount to.
+/// The errors that A2A defines, and classes of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names are those of the specification, §3.3.2")]
@@ -43,7 +43,7 @@ pub enum ErrorKind {
     Internal,
     /// 401 and 403: credentials are missing or refused.
     Unauthorized,
-    /// 408, 425, 429, 502, 503, 504: the same request may work later.
+    /// 408, 425, 429, 502, 503, 504: the same request may succeed later.
     Unavailable,
     /// None of the above.
     Other,
@@ -68,27 +68,27 @@ impl ErrorKind {
         (-32603, "INTERNAL", Self::Internal),
     ];
 
-    /// The kind of a JSON-RPC code.
+    /// Returns the kind of a JSON-RPC code.
     pub fn of_code(code: i64) -> Option<Self> {
         Self::TABLE.iter().find(|row| row.0 == code).map(|row| row.2)
     }
 
-    /// The kind of an `ErrorInfo.reason`.
+    /// Returns the kind of an `ErrorInfo.reason`.
     pub fn of_reason(reason: &str) -> Option<Self> {
         Self::TABLE.iter().find(|row| row.1 == reason).map(|row| row.2)
     }
 
-    /// Its JSON-RPC code; nothing for what JSON-RPC has no code for.
+    /// Returns the JSON-RPC code, or `None` if JSON-RPC has none for it.
     pub fn code(self) -> Option<i64> {
         Self::TABLE.iter().find(|row| row.2 == self).map(|row| row.0)
     }
 
-    /// Its `ErrorInfo.reason`; nothing for what is no error of the protocol.
+    /// Returns the `ErrorInfo.reason`, or `None` if it is not an error of the protocol.
     pub fn reason(self) -> Option<&'static str> {
         Self::TABLE.iter().find(|row| row.2 == self).map(|row| row.1)
     }
 
-    /// The kind of an HTTP status alone.
+    /// Returns the kind of an HTTP status alone.
     pub fn of_http(status: u16) -> Self {
         match status {
             400 | 422 => Self::InvalidRequest,
@@ -122,14 +122,14 @@ object! {
 }
 
 impl WireError {
-    /// Which error it is: by JSON-RPC code, by reason, by HTTP status.
+    /// Returns the kind of the error: by JSON-RPC code, by reason, by HTTP status.
     pub fn kind(&self) -> ErrorKind {
         let by_code = self.code.and_then(ErrorKind::of_code);
         let by_reason = self.reason.as_deref().and_then(ErrorKind::of_reason);
         by_code.or(by_reason).or_else(|| self.http_status.map(ErrorKind::of_http)).unwrap_or(ErrorKind::Other)
     }
 
-    /// The `error` member of a JSON-RPC response.
+    /// Parses the `error` member of a JSON-RPC response.
     pub fn from_rpc(raw: &Raw<'_>) -> Self {
         let Some(shape) = raw.parse::<RpcErrorShape<'_>>() else { return Self::from_unknown(raw) };
         let data = shape.data.map(|data| data.to_value());
@@ -143,7 +143,7 @@ impl WireError {
         }
     }
 
-    /// The `error` member of a REST body. Its code is an HTTP status, unless a JSON-RPC code got in.
+    /// Parses the `error` member of a REST body. Its code is an HTTP status, unless a server sends a JSON-RPC code.
     pub fn from_rest(raw: &Raw<'_>) -> Self {
         let Some(shape) = raw.parse::<RestErrorShape<'_>>() else { return Self::from_unknown(raw) };
         let data = shape.details.or(shape.data).map(|data| data.to_value());
@@ -161,7 +161,7 @@ impl WireError {
         }
     }
 
-    /// An error payload of no known shape.
+    /// Wraps an error payload of unknown shape.
     pub fn from_unknown(raw: &Raw<'_>) -> Self {
         let value = raw.to_value();
         let words = ["message", "detail", "title", "error"].iter().find_map(|key| value.get(key)?.as_str());
@@ -175,8 +175,8 @@ impl WireError {
         }
     }
 
-    /// A response that is no stream: a JSON-RPC error, a REST error, a 0.3 body (`{"message": …}`), problem
-    /// details, or anything else an HTTP server says. Nothing if the body is a proper result.
+    /// Parses a response that is not a stream: a JSON-RPC error, a REST error, a 0.3 body (`{"message": …}`), problem
+    /// details, or any other HTTP body. Returns `None` if the body is a result.
     pub fn from_response(status: u16, body: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(body);
         let parsed = super::frame::FrameContent::parse(&text, super::Dialect::V1);
@@ -193,20 +193,20 @@ impl WireError {
     }
 
     fn from_plain(status: u16, text: &str) -> Self {
-        // Error pages of proxies can be long; a few words of them say what there is to say.
+        // Error pages of proxies can be long; their beginning suffices.
         let words: String = text.trim().chars().take(200).collect();
         let message = if words.is_empty() { format!("HTTP status {status} without a body") } else { words };
         Self { message, ..Self::default() }
     }
 
-    /// The same, as a failure of that code.
+    /// Sets the failure code.
     #[must_use]
     pub fn failing_as(mut self, code: &'static str) -> Self {
         self.failure = Some(code);
         self
     }
 
-    /// Returns `true` if the agent refuses to stream, and nothing else: servers of 0.3 say so as an internal error.
+    /// Returns `true` if the agent only refuses to stream: servers of 0.3 report that as an internal error.
     pub fn refuses_streaming(&self) -> bool {
         let says_so = || self.message.to_ascii_lowercase().contains("streaming is not supported");
         match self.kind() {
@@ -216,13 +216,13 @@ impl WireError {
         }
     }
 
-    /// An error of the connection itself: refused, reset, timed out.
+    /// Returns an error of the connection itself: refused, reset, timed out.
     pub fn transport(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
     }
 }
 
-/// The reason of the first `google.rpc.ErrorInfo` in a list of details.
+/// Returns the reason of the first `google.rpc.ErrorInfo` in a list of details.
 fn error_info_reason(details: &Value) -> Option<String> {
     let info = details.as_array()?.iter().find(|detail| {
         detail.get("@type").and_then(Value::as_str).is_some_and(|name| name.ends_with("google.rpc.ErrorInfo"))

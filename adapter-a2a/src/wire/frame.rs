@@ -1,7 +1,7 @@
-//! One event of a stream or one response body, read into a [`StreamItem`] or a [`WireError`].
+//! One event of a stream or one response body, parsed into a [`StreamItem`] or a [`WireError`].
 //!
-//! A payload is told by its members: the JSON-RPC envelope (`result`, `error`), the 1.0 wrapper (`task`,
-//! `message`, `statusUpdate`, `artifactUpdate`), the 0.3 discriminator (`kind`), or what a bare object has.
+//! A payload is classified by its members: the JSON-RPC envelope (`result`, `error`), the 1.0 wrapper (`task`,
+//! `message`, `statusUpdate`, `artifactUpdate`), the 0.3 discriminator (`kind`), or the members of a bare object.
 
 use std::fmt;
 
@@ -15,33 +15,33 @@ use super::object::object;
 use super::part::Part;
 use super::state::Role;
 use super::text::{Raw, Text};
-use crate::error::DecodeError;
+use crate::error::Error;
 
 /// One event of a stream, without its framing.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
-    /// The SSE event name, where the stream has one.
+    /// The SSE event name, if there is one.
     pub event: Option<&'a str>,
     /// The payload. Text deltas are slices of it.
     pub data: &'a ByteString,
 }
 
 impl<'a> Frame<'a> {
-    /// An event without a name.
+    /// Returns an event without a name.
     pub fn data(data: &'a ByteString) -> Self {
         Self { event: None, data }
     }
 
-    /// Reads the payload.
+    /// Parses the payload.
     ///
     /// # Errors
     ///
-    /// An error if the text is no frame of the dialect.
-    pub fn parse(&self, dialect: Dialect) -> Result<FrameContent<'a>, DecodeError> {
+    /// Returns an error if the text is not JSON.
+    pub fn parse(&self, dialect: Dialect) -> Result<FrameContent<'a>, Error> {
         let content = FrameContent::parse(self.data, dialect)?;
         Ok(match content {
             FrameContent::Error(_) => content,
-            // Whatever the payload of an `event: error` looks like, it is one.
+            // The payload of an `event: error` is an error, whatever its shape.
             _ if self.event == Some("error") => {
                 FrameContent::Error(WireError::from_unknown(&FrameContent::whole(self.data)))
             }
@@ -50,7 +50,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What a payload holds.
+/// The content of a payload.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "one lives for one frame; a box would cost an allocation each")]
 pub enum FrameContent<'a> {
@@ -58,18 +58,18 @@ pub enum FrameContent<'a> {
     Item(StreamItem<'a>),
     /// An error.
     Error(WireError),
-    /// Well-formed JSON that no rule knows.
+    /// Well-formed JSON of unknown shape.
     Unknown(Raw<'a>),
 }
 
 impl<'a> FrameContent<'a> {
-    /// Reads a payload. The dialect matters only for data parts of 0.3 over REST: all else is told by its
-    /// members, so a peer that answers in another dialect than it was asked in is understood.
+    /// Parses a payload. The dialect matters only for data parts of 0.3 over REST: all else is classified by its
+    /// members, so a peer that responds in another dialect than that of the request is understood.
     ///
     /// # Errors
     ///
-    /// An error if the text is no frame of the dialect.
-    pub fn parse(data: &'a str, dialect: Dialect) -> Result<Self, DecodeError> {
+    /// Returns an error if the text is not JSON.
+    pub fn parse(data: &'a str, dialect: Dialect) -> Result<Self, Error> {
         let mut content = Self::parse_any(data)?;
         if dialect == Dialect::V03Rest
             && let Self::Item(item) = &mut content
@@ -79,7 +79,7 @@ impl<'a> FrameContent<'a> {
         Ok(content)
     }
 
-    fn parse_any(data: &'a str) -> Result<Self, DecodeError> {
+    fn parse_any(data: &'a str) -> Result<Self, Error> {
         let mut payload = Payload::default();
         let mut reader = serde_json::Deserializer::from_str(data);
         PayloadSeed { payload: &mut payload, at_top: true }.deserialize(&mut reader)?;
@@ -92,20 +92,20 @@ impl<'a> FrameContent<'a> {
 
     fn whole(data: &'a str) -> Raw<'a> {
         let raw: Result<Raw<'a>, _> = serde_json::from_str(data);
-        // It was parsed a moment ago; a second failure would be an empty value, which says nothing.
+        // The text was just parsed; a second failure would yield an empty value.
         raw.unwrap_or_else(|_| Raw::from_value(&serde_json::Value::Null))
     }
 }
 
-/// What stands at the top of a payload, with or without the JSON-RPC envelope.
+/// The top level of a payload, with or without the JSON-RPC envelope.
 ///
-/// The item is built where it will stay: on the way from the reader to here nothing big is moved, which costs more
-/// than the reading (half the time of a first version with one flat struct).
+/// The item is built in its final place: moving large values from the parser to here costs more than parsing (half the
+/// time of a first version with one flat struct).
 #[derive(Default)]
 struct Payload<'a> {
     item: Option<StreamItem<'a>>,
     error: Option<Raw<'a>>,
-    /// Of JSON-RPC, or of a bare task.
+    /// The id of JSON-RPC, or of a bare task.
     id: Option<Raw<'a>>,
     is_rpc: bool,
     bare: Option<Box<Bare<'a>>>,
@@ -133,7 +133,7 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Reads a payload where it stays; at the top it may be in an envelope.
+/// Parses a payload in its final place; at the top level it may be in an envelope.
 struct PayloadSeed<'p, 'a> {
     payload: &'p mut Payload<'a>,
     at_top: bool,
@@ -154,7 +154,7 @@ impl<'de> Visitor<'de> for PayloadSeed<'_, 'de> {
         f.write_str("an A2A payload")
     }
 
-    /// `"result": null`, as the answer to a deletion.
+    /// Handles `"result": null`, the response to a deletion.
     fn visit_unit<E>(self) -> Result<(), E> {
         Ok(())
     }
@@ -174,7 +174,7 @@ impl<'de> Visitor<'de> for PayloadSeed<'_, 'de> {
                     payload.error = payload.error.take().or(error);
                     payload.is_rpc = is_rpc;
                 }
-                // The id of the envelope is nobody's business once the result is read.
+                // The id of the envelope is not needed once the result is parsed.
                 "id" if at_top && (payload.item.is_some() || payload.id.is_some()) => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -208,7 +208,7 @@ object! {
     }
 }
 
-/// A task's status is an object; in a foreign body (an error page, say) `status` is often a number or a word.
+/// A status that is an object. In a foreign body (an error page, say) `status` is often a number or a string.
 #[derive(Debug, Clone, PartialEq)]
 struct StatusShape<'a>(Option<TaskStatus<'a>>);
 
@@ -244,7 +244,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for StatusShape<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// `{"code", "message": "words"}` without anything around it: the official Rust server ends streams of HTTP+JSON so.
+    /// Returns `true` for `{"code", "message": "words"}` without a wrapper, with which the official Rust server ends
+    /// streams of HTTP+JSON.
     fn is_bare_error(&self) -> bool {
         let Some(StreamItem::Message(message)) = &self.item else { return false };
         let code = self.bare.as_ref().and_then(|bare| bare.extra.get("code"));
@@ -274,8 +275,7 @@ impl<'a> Bare<'a> {
             "message" => return Some(StreamItem::Message(self.into_message())),
             _ => {}
         }
-        // Without a discriminator: 0.3-like objects of agents that leave it out, and the bare tasks that `GetTask`
-        // answers with.
+        // Without a discriminator: 0.3-like objects of agents that omit it, and the bare tasks that `GetTask` returns.
         if self.artifact.is_some() {
             return Some(StreamItem::Artifact(self.into_artifact()));
         }
@@ -350,7 +350,7 @@ impl<'a> Bare<'a> {
     }
 }
 
-/// An id as text, also where a server sends a number.
+/// Returns an id as text, also if a server sends a number.
 fn id_text<'a>(raw: &Raw<'a>) -> Option<Text<'a>> {
     match raw.to_value() {
         serde_json::Value::String(id) => Some(Text::from(id)),

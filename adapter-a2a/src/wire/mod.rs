@@ -1,11 +1,11 @@
-//! The wire model: what both versions and all bindings have in common, in memory.
+//! The wire model: the types that both versions and all bindings have in common.
 //!
-//! One reducer, two front ends: JSON of 1.0, of 0.3 (JSON-RPC) and of 0.3 (REST, which is `ProtoJSON` of another
-//! package) is read into the same types, told apart by the members that are there ([`Dialect`] is asked only
-//! where that is not enough). Everything borrows from the frame; unknown members, states and parts are kept.
+//! One reducer, several formats: JSON of 1.0, of 0.3 (JSON-RPC) and of 0.3 (REST, which is `ProtoJSON` of another
+//! package) is parsed into the same types, classified by the members that are present ([`Dialect`] is used only where
+//! that is not enough). Everything borrows from the frame; unknown members, states and parts are kept.
 //!
-//! What is not here: what the data *means*, and how requests are addressed
-//! ([`jsonrpc`](crate::jsonrpc), [`rest`](crate::rest)).
+//! Not here: the meaning of the data, and how requests are addressed ([`jsonrpc`](crate::jsonrpc),
+//! [`rest`](crate::rest)).
 
 pub mod card;
 pub(crate) mod chunk;
@@ -16,6 +16,7 @@ pub(crate) mod object;
 pub mod part;
 pub(crate) mod shape;
 pub mod state;
+pub(crate) mod template;
 pub mod text;
 pub(crate) mod time;
 pub mod write;
@@ -29,7 +30,7 @@ pub use state::{Role, StateClass, TaskState};
 pub use text::{Extra, Raw, Text};
 pub(crate) use write::Shown;
 
-/// How a peer spells the model in JSON.
+/// The JSON dialect of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Dialect {
     /// A2A 1.0, all bindings.

@@ -1,4 +1,4 @@
-//! Tasks, messages, artifacts and the four things a stream carries.
+//! Tasks, messages, artifacts and the four items of a stream.
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 
@@ -9,19 +9,19 @@ use super::text::{Extra, Raw, Text};
 use std::fmt;
 
 object! {
-    /// A unit of work of an agent, whole.
+    /// A complete task.
     pub struct Task {
-        /// The task's id, chosen by the server.
+        /// The id of the task, chosen by the server.
         id: Text<'a> = "id",
-        /// The conversation it belongs to.
+        /// The context of the task.
         context_id: Text<'a> = "contextId" | "context_id",
-        /// Where it stands.
+        /// The current status.
         status: TaskStatus<'a> = "status",
-        /// What it has produced, each whole.
+        /// The artifacts, each complete.
         artifacts: Vec<Artifact<'a>> = "artifacts",
-        /// What was said, oldest first. Servers may leave out any of it.
+        /// The messages, oldest first. Servers may omit any of them.
         history: Vec<Message<'a>> = "history",
-        /// What the agent says about it.
+        /// Metadata of the agent.
         metadata: Option<Raw<'a>> = "metadata",
         /// The 0.3 discriminator.
         kind: Text<'a> = "kind",
@@ -29,39 +29,39 @@ object! {
 }
 
 object! {
-    /// Where a task stands.
+    /// The status of a task.
     pub struct TaskStatus {
         /// The state.
         state: TaskState<'a> = "state",
-        /// What the agent says about it.
+        /// The message of the agent about the status.
         message: Option<Message<'a>> = "message" | "update",
-        /// Since when (RFC 3339).
+        /// The time of the status (RFC 3339).
         timestamp: Text<'a> = "timestamp",
     }
 }
 
-/// Something said, by the user or the agent.
+/// A message of the user or the agent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Message<'a> {
-    /// Chosen by whoever said it.
+    /// The id of the message, chosen by its sender.
     pub message_id: Text<'a>,
-    /// The conversation.
+    /// The context of the message.
     pub context_id: Text<'a>,
-    /// The task it belongs to.
+    /// The task of the message.
     pub task_id: Text<'a>,
-    /// Who said it.
+    /// The role of the sender.
     pub role: Role<'a>,
-    /// What.
+    /// The content.
     pub parts: Vec<Part<'a>>,
-    /// What the sender says about it.
+    /// Metadata of the sender.
     pub metadata: Option<Raw<'a>>,
-    /// Extensions that took part in it.
+    /// Active extensions.
     pub extensions: Vec<Text<'a>>,
-    /// Other tasks it speaks of.
+    /// Ids of other tasks that the message refers to.
     pub reference_task_ids: Vec<Text<'a>>,
-    /// True if the parts came under the name `content`, as only 0.3 over REST does.
+    /// Set if the parts had the name `content`, which occurs only in 0.3 over REST.
     pub parts_as_content: bool,
-    /// Members that no rule knows.
+    /// Unknown members.
     pub extra: Extra<'a>,
 }
 
@@ -98,7 +98,7 @@ impl<'a> From<MessageShape<'a>> for Message<'a> {
     }
 }
 
-/// A message is an object; some agents put a plain string where one belongs, which is read as its text.
+/// A message is an object; some agents send a plain string instead, which is parsed as its text.
 impl<'de: 'a, 'a> Deserialize<'de> for Message<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct MessageVisitor;
@@ -126,12 +126,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Message<'a> {
 }
 
 impl Message<'_> {
-    /// Its text parts, joined without separator.
+    /// Returns the text parts, joined without separator.
     pub fn text(&self) -> String {
         self.parts.iter().filter_map(Part::as_text).map(Text::as_str).collect()
     }
 
-    /// The same, borrowing from nothing.
+    /// Returns the message with owned content.
     pub fn into_owned(self) -> Message<'static> {
         Message {
             message_id: self.message_id.into_owned(),
@@ -149,42 +149,43 @@ impl Message<'_> {
 }
 
 object! {
-    /// Something an agent produces: a chunk of it, or the whole.
+    /// An artifact: a chunk of it, or all of it.
     pub struct Artifact {
-        /// Unique in the task.
+        /// The id, unique in the task.
         artifact_id: Text<'a> = "artifactId" | "artifact_id",
-        /// A name for people; some frameworks give it a meaning.
+        /// The display name; some frameworks give it a meaning.
         name: Text<'a> = "name",
-        /// A sentence for people.
+        /// The description for people.
         description: Text<'a> = "description",
         /// The content.
         parts: Vec<Part<'a>> = "parts",
-        /// What the agent says about it.
+        /// Metadata of the agent.
         metadata: Option<Raw<'a>> = "metadata",
-        /// Extensions that took part in it.
+        /// Active extensions.
         extensions: Vec<Text<'a>> = "extensions",
     }
 }
 
 impl Artifact<'_> {
-    /// Its text parts, joined without separator: chunks become parts, and no server puts anything between them.
+    /// Returns the text parts, joined without separator: chunks become parts, and no server inserts anything between
+    /// them.
     pub fn text(&self) -> String {
         self.parts.iter().filter_map(Part::as_text).map(Text::as_str).collect()
     }
 }
 
 object! {
-    /// A task changed its state, or says more about it.
+    /// A change of a task's state, or a message about it.
     pub struct StatusUpdate {
-        /// Which task.
+        /// The id of the task.
         task_id: Text<'a> = "taskId" | "task_id",
-        /// Which conversation.
+        /// The id of the context.
         context_id: Text<'a> = "contextId" | "context_id",
-        /// The state from now on.
+        /// The new status.
         status: TaskStatus<'a> = "status",
-        /// 0.3 only, and not to be relied on: what ends a stream is the state (client rule 10).
+        /// 0.3 only, and unreliable: the state ends a stream (client rule 10).
         is_final: bool = "final",
-        /// What the agent says about it.
+        /// Metadata of the agent.
         metadata: Option<Raw<'a>> = "metadata",
         /// The 0.3 discriminator.
         kind: Text<'a> = "kind",
@@ -192,42 +193,42 @@ object! {
 }
 
 object! {
-    /// A task produced something.
+    /// An artifact, or a chunk of one.
     pub struct ArtifactUpdate {
-        /// Which task.
+        /// The id of the task.
         task_id: Text<'a> = "taskId" | "task_id",
-        /// Which conversation.
+        /// The id of the context.
         context_id: Text<'a> = "contextId" | "context_id",
-        /// The chunk, or the whole.
+        /// The chunk, or the complete artifact.
         artifact: Artifact<'a> = "artifact",
-        /// True if it follows what came before under the same id; false or absent: it is the artifact from now
-        /// on (client rule 6).
+        /// Set if the content is appended to the artifact with the same id; otherwise it replaces the artifact (client
+        /// rule 6).
         append: bool = "append",
-        /// True if nothing more follows for this artifact.
+        /// Set if this is the last chunk of the artifact.
         last_chunk: bool = "lastChunk" | "last_chunk",
-        /// What the agent says about it.
+        /// Metadata of the agent.
         metadata: Option<Raw<'a>> = "metadata",
         /// The 0.3 discriminator.
         kind: Text<'a> = "kind",
     }
 }
 
-/// What one event of a stream, or the answer to a message, holds.
+/// The content of one event of a stream, or of the response to a message.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum StreamItem<'a> {
-    /// A task, whole.
+    /// A complete task.
     Task(Task<'a>),
-    /// A reply without a task.
+    /// A message without a task.
     Message(Message<'a>),
     /// A change of state.
     Status(StatusUpdate<'a>),
-    /// Something produced.
+    /// An artifact or a chunk of one.
     Artifact(ArtifactUpdate<'a>),
 }
 
 impl<'a> StreamItem<'a> {
-    /// Visits every part of it, wherever it is.
+    /// Visits every part of the item.
     pub(crate) fn for_each_part(&mut self, mut visit: impl FnMut(&mut Part<'a>)) {
         match self {
             Self::Task(task) => {
@@ -245,7 +246,7 @@ impl<'a> StreamItem<'a> {
         }
     }
 
-    /// The task it belongs to; empty if none is named.
+    /// Returns the id of the task; empty if none is named.
     pub fn task_id(&self) -> &str {
         match self {
             Self::Task(task) => &task.id,
@@ -255,7 +256,7 @@ impl<'a> StreamItem<'a> {
         }
     }
 
-    /// The conversation it belongs to; empty if none is named.
+    /// Returns the id of the context; empty if none is named.
     pub fn context_id(&self) -> &str {
         match self {
             Self::Task(task) => &task.context_id,

@@ -1,13 +1,12 @@
-//! How objects of the wire are read: one pass, borrowed, unknown members kept.
+//! The parser of wire objects: one pass, borrowed, unknown members kept.
 //!
 //! `serde(flatten)` would keep unknown members too, but buffers the whole object first. So the `object!` macro
-//! writes the visitor: known members go to their fields (`null` reads as absent, the last of two wins), all
-//! others to `extra`. Member names of both spellings (`taskId`, `task_id`) can be given: `ProtoJSON` readers must
-//! take both.
+//! generates the visitor: known members are stored in their fields (`null` counts as absent, the last of two wins), all
+//! others in `extra`. A member can have two spellings (`taskId`, `task_id`): `ProtoJSON` parsers must accept both.
 
 use serde::de::{Deserialize, Deserializer};
 
-/// Reads `null` as the default value.
+/// Parses `null` as the default value.
 pub(crate) struct Nullable<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Nullable<T> {
@@ -16,7 +15,7 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Nullable<T> {
     }
 }
 
-/// Declares a struct of the wire and how it is read from JSON.
+/// Declares a struct of the wire model and its JSON parser.
 macro_rules! object {
     ($(#[$doc:meta])* $vis:vis struct $name:ident {
         $($(#[$field_doc:meta])* $field:ident : $type:ty = $($key:literal)|+),* $(,)?
@@ -25,12 +24,12 @@ macro_rules! object {
         #[derive(Debug, Clone, Default, PartialEq)]
         $vis struct $name<'a> {
             $($(#[$field_doc])* $vis $field: $type,)*
-            /// Members that no rule knows.
+            /// Unknown members.
             $vis extra: $crate::wire::text::Extra<'a>,
         }
 
         impl<'a> $name<'a> {
-            /// Reads the value of one member whose name was just read.
+            /// Parses the value of the member whose name was just parsed.
             pub(crate) fn read_member<A: serde::de::MapAccess<'a>>(
                 &mut self,
                 key: $crate::wire::text::Text<'a>,

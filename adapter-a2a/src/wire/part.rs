@@ -1,4 +1,4 @@
-//! [`Part`]: one piece of a message or an artifact, in three spellings.
+//! [`Part`]: one part of a message or an artifact, in three spellings.
 //!
 //! | | 1.0 | 0.3 JSON-RPC | 0.3 REST |
 //! |---|---|---|---|
@@ -17,39 +17,39 @@ use serde::de::{Deserialize, Deserializer};
 use super::object::object;
 use super::text::{Extra, Raw, Text};
 
-/// One piece of a message or an artifact.
+/// One part of a message or an artifact.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part<'a> {
-    /// What it holds.
+    /// The content.
     pub content: Content<'a>,
-    /// What the sender says about it.
+    /// Metadata of the sender.
     pub metadata: Option<Raw<'a>>,
-    /// Name of the file.
+    /// The name of the file.
     pub filename: Text<'a>,
-    /// Media type of the content.
+    /// The media type of the content.
     pub media_type: Text<'a>,
-    /// Members that no rule knows.
+    /// Unknown members.
     pub extra: Extra<'a>,
 }
 
-/// What a [`Part`] holds.
+/// The content of a [`Part`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Content<'a> {
-    /// Words.
+    /// Text.
     Text(Text<'a>),
     /// Bytes, in standard base64 with padding.
     Bytes(Text<'a>),
-    /// Where the bytes are.
+    /// The address of the bytes.
     Url(Text<'a>),
     /// Any JSON.
     Data(Raw<'a>),
-    /// A kind that no rule knows; its members are in [`Part::extra`]. Holds the 0.3 `kind`, if there was one.
+    /// An unknown kind; its members are in [`Part::extra`]. Contains the 0.3 `kind`, if there was one.
     Unknown(Text<'a>),
 }
 
 impl<'a> Part<'a> {
-    /// A part with nothing beside its content.
+    /// Returns a part with nothing beside its content.
     pub fn new(content: Content<'a>) -> Self {
         Self {
             content,
@@ -60,17 +60,17 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// A text part.
+    /// Returns a text part.
     pub fn text(text: impl Into<Text<'a>>) -> Self {
         Self::new(Content::Text(text.into()))
     }
 
-    /// A data part.
+    /// Returns a data part.
     pub fn data(value: &serde_json::Value) -> Self {
         Self::new(Content::Data(Raw::from_value(value)))
     }
 
-    /// The words of a text part.
+    /// Returns the text of a text part.
     pub fn as_text(&self) -> Option<&Text<'a>> {
         match &self.content {
             Content::Text(text) => Some(text),
@@ -78,7 +78,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The JSON of a data part.
+    /// Returns the JSON of a data part.
     pub fn data_value(&self) -> Option<serde_json::Value> {
         match &self.content {
             Content::Data(raw) => Some(raw.to_value()),
@@ -86,8 +86,8 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Takes away the wrapping that 0.3 over REST has around data: `{"data": {"data": {…}}}`. In other dialects
-    /// that would be data with a member of that name.
+    /// Removes the wrapper that 0.3 over REST has around data: `{"data": {"data": {…}}}`. In other dialects that would
+    /// be data with a member of that name.
     pub(crate) fn unwrap_data(&mut self) {
         let Content::Data(raw) = &self.content else { return };
         if let Some(DataShape { data: Some(inner), extra }) = raw.parse::<DataShape<'_>>()
@@ -98,7 +98,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The same, borrowing from nothing.
+    /// Returns the part with owned content.
     pub fn into_owned(self) -> Part<'static> {
         let content = match self.content {
             Content::Text(text) => Content::Text(text.into_owned()),
@@ -117,7 +117,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Metadata key by which a 0.3 part says that its data is wrapped (`{"value": …}`) because it is no object.
+/// The metadata key with which a 0.3 part marks its data as wrapped (`{"value": …}`) because it is not an object.
 pub(crate) const WRAPPED_DATA: &str = "data_part_compat";
 
 object! {
@@ -164,7 +164,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Undoes the wrapping of data that is no object, and forgets the mark.
+    /// Removes the wrapper of data that is not an object, and its mark.
     pub(crate) fn unwrap_value(&mut self, data: Raw<'a>) -> Raw<'a> {
         let mark = self.metadata.as_ref().filter(|raw| raw.as_str().contains(WRAPPED_DATA));
         let Some(mut metadata) = mark.and_then(Raw::to_object) else { return data };
@@ -185,8 +185,8 @@ impl<'a> PartShape<'a> {
             media_type,
             extra: Extra::default(),
         };
-        // Servers that print all defaults send `"text": ""` beside the member that counts: a member with
-        // something in it goes first, an empty text counts only if nothing else is there.
+        // Servers that print all defaults send `"text": ""` beside the relevant member: a non-empty member takes
+        // precedence, an empty text counts only if nothing else is present.
         let set = |text: &Text<'_>| !text.is_empty();
         part.content = if let Some(text) = text.clone().filter(set) {
             Content::Text(text)
@@ -234,8 +234,8 @@ const LENIENT: GeneralPurposeConfig =
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
-/// `ProtoJSON` readers must take url-safe and unpadded base64; frontends take neither. What is no base64 at all is
-/// passed on as it is.
+/// Converts base64 to its standard form: `ProtoJSON` parsers must accept url-safe and unpadded base64; frontends accept
+/// neither. Text that is not base64 is kept.
 fn standard_base64(text: Text<'_>) -> Text<'_> {
     let url_safe = text.contains(['-', '_']);
     if !url_safe && text.len().is_multiple_of(4) {
@@ -248,9 +248,9 @@ fn standard_base64(text: Text<'_>) -> Text<'_> {
     }
 }
 
-/// Python's 0.3 servers put the base64 text of a file where its bytes belong, over REST and gRPC. If the decoded bytes are base64
-/// themselves, they are what was meant. (A file that holds nothing but unbroken base64 text is misread by this;
-/// every file sent by that server is misread without it.)
+/// Decodes base64 that was encoded twice: Python's 0.3 servers send the base64 text of a file as its bytes, over REST
+/// and gRPC. If the decoded bytes are base64 themselves, they are the intended ones. (A file of nothing but unbroken
+/// base64 text is misread by this; every file of that server is misread without it.)
 pub(crate) fn unwrap_twice_encoded(text: Text<'_>) -> Text<'_> {
     let inner = STANDARD.decode(text.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     match inner {

@@ -1,47 +1,40 @@
-//! [`Shapes`]: chunks told by what they share with the one before.
+//! [`Shapes`]: recognises chunks by the bytes that they share with the one before.
 //!
-//! The frames that stream one artifact are equal byte for byte, but for the words. So once one was
-//! [scanned](Chunk::scan), all that is asked of the next is whether it begins and ends with the same bytes and has the
-//! inside of one JSON string between them. Then it is the same JSON with another string in that place, and every reader
-//! reads it as the one before, with other words. Anything else is scanned.
+//! The frames that stream one artifact are equal byte for byte, but for the words and, from some agents, the id of the
+//! envelope. So once one was [scanned](Chunk::scan), the next are read by its [`Template`]. Anything else is scanned.
 //!
-//! Invariant: a frame is read here as the scanner reads it, or left to it (property test). Nothing of a frame is kept
-//! alive: what is known of a shape is a copy of its bytes without the words.
+//! Invariant: a frame is read here as the scanner reads it, or left to it (property test).
 
-use std::borrow::Cow;
 use std::ops::Range;
 
-use aqueduct_core::json::plain_prefix;
-
 use super::chunk::{Chunk, Places};
+use super::template::{Hole, HoleKind, Template};
 
-/// Shapes that are known at once: several artifacts can be streamed in turns. Each costs a comparison of the bytes
+/// The number of shapes that are kept: several artifacts can be streamed in turns. Each costs a comparison of the bytes
 /// that it has in common with a frame of another shape.
 const SHAPES: usize = 4;
-/// Bytes of a frame without its words. Longer ones (an artifact with an id or name of a page) would cost more memory
-/// than scanning costs time.
+/// The largest frame without its text, in bytes. Longer ones (an artifact with an id or name of a page) would cost more
+/// memory than scanning costs time.
 const SHAPE_BYTES: usize = 1024;
 
 /// The shapes of the latest chunks of a stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shapes {
-    /// In the order they were learned.
+    /// The shapes, in the order they were learned.
     known: Vec<Shape>,
 }
 
 #[derive(Debug, Clone)]
 struct Shape {
-    /// The frame without its words.
-    frame: String,
-    /// Where in it the words go.
-    words_at: usize,
+    template: Template,
+    /// Where the artifact id stands in the template.
     artifact_id: Range<usize>,
     last: bool,
 }
 
 impl Shapes {
-    /// Reads a frame if it appends a text to an artifact and says nothing else.
-    /// A frame that names another task than `task` is left to the general way; its shape is not learned.
+    /// Parses a frame if it only appends a text to an artifact. A frame that names another task than `task` is left to
+    /// the general path; its shape is not learned.
     pub(crate) fn read<'a>(&mut self, data: &'a str, task: &str) -> Option<Chunk<'a>> {
         if let Some(chunk) = self.known.iter().find_map(|shape| shape.read(data)) {
             return Some(chunk);
@@ -53,43 +46,38 @@ impl Shapes {
     }
 
     fn learn(&mut self, data: &str, places: &Places, last: bool) {
-        let Range { start, end } = places.text;
-        let (Some(head), Some(tail)) = (data.get(..start), data.get(end..)) else { return };
-        if head.len() + tail.len() > SHAPE_BYTES {
-            return;
-        }
-        let behind = if places.artifact_id.start < start { 0 } else { end - start };
+        let text = Hole { place: places.text.clone(), kind: HoleKind::Text, role: 0 };
+        let id = places.id.clone().map(|(place, kind)| Hole { place, kind, role: 1 });
+        let holes: Vec<Hole> = id.into_iter().chain([text]).collect();
+        let before: usize = holes
+            .iter()
+            .filter(|hole| hole.place.start < places.artifact_id.start)
+            .map(|hole| hole.place.len())
+            .sum();
+        let artifact_id = places.artifact_id.start - before..places.artifact_id.end - before;
         // Of a stream whose frames are all unlike each other the oldest shape goes, and leaves its buffer.
-        let mut frame = self.room();
-        frame.reserve_exact(head.len() + tail.len());
-        frame.extend([head, tail]);
-        let artifact_id = places.artifact_id.start - behind..places.artifact_id.end - behind;
-        self.known.push(Shape { frame, words_at: start, artifact_id, last });
+        let room = self.room();
+        if let Some(template) = Template::new(data, holes, SHAPE_BYTES, room) {
+            self.known.push(Shape { template, artifact_id, last });
+        }
     }
 
     fn room(&mut self) -> String {
         if self.known.len() < SHAPES {
             return String::new();
         }
-        let mut frame = self.known.remove(0).frame;
-        frame.clear();
-        frame
+        self.known.remove(0).template.into_room()
     }
 }
 
 impl Shape {
     fn read<'a>(&self, data: &'a str) -> Option<Chunk<'a>> {
-        let (head, tail) = self.frame.split_at_checked(self.words_at)?;
-        let words = data.strip_prefix(head)?.strip_suffix(tail)?;
-        let behind = if self.artifact_id.start < self.words_at { 0 } else { words.len() };
-        let artifact_id = data.get(self.artifact_id.start + behind..self.artifact_id.end + behind)?;
-        let text = if plain_prefix(words.as_bytes()) == words.len() {
-            Cow::Borrowed(words)
-        } else {
-            // With its quotes, which are the bytes around the words. What is more than one string is refused.
-            let quoted = data.get(head.len() - 1..head.len() + words.len() + 1)?;
-            Cow::Owned(serde_json::from_str(quoted).ok()?)
-        };
+        let contents = self.template.read::<2>(data)?;
+        let artifact_id = data.get(self.template.shifted(&self.artifact_id, &contents))?;
+        let [text, id] = contents;
+        // The scanner refuses an id with an invalid escape.
+        id.text(data)?;
+        let text = text.text(data)?;
         Some(Chunk { task_id: "", artifact_id, text, append: true, last: self.last })
     }
 }

@@ -1,51 +1,51 @@
-//! Task states and roles in all their spellings. A value that is not known is kept, not mapped to another.
+//! Task states and roles in all their spellings. An unknown value is kept, not mapped to another.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum TaskState<'a> {
-    /// Not said (`TASK_STATE_UNSPECIFIED`, `unknown`, or no state at all).
+    /// Unspecified (`TASK_STATE_UNSPECIFIED`, `unknown`, or no state at all).
     #[default]
     Unspecified,
-    /// Taken in, not begun.
+    /// Accepted, not started.
     Submitted,
-    /// Being worked on.
+    /// In progress.
     Working,
-    /// Done.
+    /// Completed.
     Completed,
-    /// Given up.
+    /// Failed.
     Failed,
-    /// Stopped by somebody.
+    /// Cancelled.
     Canceled,
-    /// Waits for words of the user.
+    /// Waits for input of the user.
     InputRequired,
-    /// Refused.
+    /// Rejected by the agent.
     Rejected,
     /// Waits for the user's authorisation.
     AuthRequired,
-    /// A state that no rule knows.
+    /// An unknown state.
     Other(Cow<'a, str>),
 }
 
 /// What a state means for the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateClass {
-    /// The task goes on.
+    /// The task continues.
     Active,
     /// The task waits for the user.
     Interrupted,
-    /// Nothing more will come.
+    /// The task has ended.
     Terminal,
 }
 
 impl<'a> TaskState<'a> {
-    /// Reads any spelling: `TASK_STATE_INPUT_REQUIRED` (1.0), `input-required` (0.3), `TASK_STATE_CANCELLED` (0.3
-    /// over REST and gRPC).
+    /// Parses any spelling: `TASK_STATE_INPUT_REQUIRED` (1.0), `input-required` (0.3), `TASK_STATE_CANCELLED` (0.3 over
+    /// REST and gRPC).
     pub fn parse(name: Cow<'a, str>) -> Self {
         match &*name {
             "" | "TASK_STATE_UNSPECIFIED" | "unknown" => Self::Unspecified,
@@ -61,7 +61,7 @@ impl<'a> TaskState<'a> {
         }
     }
 
-    /// The state of a number in the proto file, which both versions share.
+    /// Returns the state of a number in the proto file, which both versions share.
     pub fn of_number(number: i64) -> Self {
         match number {
             0 => Self::Unspecified,
@@ -77,7 +77,7 @@ impl<'a> TaskState<'a> {
         }
     }
 
-    /// The 1.0 name.
+    /// Returns the 1.0 name.
     pub fn v1_name(&self) -> &str {
         match self {
             Self::Unspecified => "TASK_STATE_UNSPECIFIED",
@@ -93,7 +93,7 @@ impl<'a> TaskState<'a> {
         }
     }
 
-    /// The 0.3 JSON-RPC name, which is also the one for readers.
+    /// Returns the 0.3 JSON-RPC name, which is also used in messages for people.
     pub fn v03_name(&self) -> &str {
         match self {
             Self::Unspecified => "unknown",
@@ -109,12 +109,12 @@ impl<'a> TaskState<'a> {
         }
     }
 
-    /// The 0.3 name in `ProtoJSON`: two L in "cancelled".
+    /// Returns the 0.3 name in `ProtoJSON`: two L in "cancelled".
     pub fn v03_proto_name(&self) -> &str {
         if matches!(self, Self::Canceled) { "TASK_STATE_CANCELLED" } else { self.v1_name() }
     }
 
-    /// What it means for the stream. A state that is not known ends nothing.
+    /// Returns what the state means for the stream. An unknown state ends nothing.
     pub fn class(&self) -> StateClass {
         match self {
             Self::Unspecified | Self::Submitted | Self::Working | Self::Other(_) => StateClass::Active,
@@ -123,7 +123,7 @@ impl<'a> TaskState<'a> {
         }
     }
 
-    /// The same, borrowing from nothing.
+    /// Returns the state with owned content.
     pub fn into_owned(self) -> TaskState<'static> {
         match self {
             Self::Other(name) => TaskState::Other(Cow::Owned(name.into_owned())),
@@ -155,23 +155,23 @@ impl<'de: 'a, 'a> Deserialize<'de> for TaskState<'a> {
     }
 }
 
-/// Who wrote a message.
+/// The sender of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Role<'a> {
-    /// Not said.
+    /// Unspecified.
     #[default]
     Unspecified,
-    /// The client's side.
+    /// The client.
     User,
     /// The agent.
     Agent,
-    /// A role that no rule knows.
+    /// An unknown role.
     Other(Cow<'a, str>),
 }
 
 impl<'a> Role<'a> {
-    /// Reads either spelling.
+    /// Parses either spelling.
     pub fn parse(name: Cow<'a, str>) -> Self {
         match &*name {
             "" | "ROLE_UNSPECIFIED" => Self::Unspecified,
@@ -181,7 +181,7 @@ impl<'a> Role<'a> {
         }
     }
 
-    /// The 1.0 name.
+    /// Returns the 1.0 name.
     pub fn v1_name(&self) -> &str {
         match self {
             Self::Unspecified => "ROLE_UNSPECIFIED",
@@ -191,7 +191,7 @@ impl<'a> Role<'a> {
         }
     }
 
-    /// The 0.3 JSON-RPC name; an unsaid role is the agent's, which 0.3 must name.
+    /// Returns the 0.3 JSON-RPC name; an unspecified role is the agent's, because 0.3 requires one.
     pub fn v03_name(&self) -> &str {
         match self {
             Self::User => "user",
@@ -200,7 +200,7 @@ impl<'a> Role<'a> {
         }
     }
 
-    /// The same, borrowing from nothing.
+    /// Returns the role with owned content.
     pub fn into_owned(self) -> Role<'static> {
         match self {
             Self::Unspecified => Role::Unspecified,
@@ -223,7 +223,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Role<'a> {
     }
 }
 
-/// An enum of the proto file: by its name, or by its number, which `ProtoJSON` readers must take too.
+/// An enum of the proto file: by its name, or by its number, which `ProtoJSON` parsers must accept too.
 enum Name<'a> {
     Text(Cow<'a, str>),
     Number(i64),

@@ -1,4 +1,4 @@
-//! One model for all dialects: what is read, kept and written back.
+//! One model for all dialects: parsed, kept and encoded again.
 
 use aqueduct_core::ByteString;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ fn the_three_spellings_of_a_part_are_one() {
         part(r#"{"kind":"file","file":{"bytes":"iVBORw0KGgoAAf7/","mimeType":"image/png","name":"f.png"}}"#),
         bytes
     );
-    // Python's 0.3 REST server encodes twice; a peer that does not is read as well.
+    // Python's 0.3 REST server encodes twice; a peer that does not is decoded as well.
     for encoded in ["aVZCT1J3MEtHZ29BQWY3Lw==", "iVBORw0KGgoAAf7/"] {
         let json =
             format!(r#"{{"file":{{"fileWithBytes":"{encoded}","mimeType":"image/png","name":"f.png"}}}}"#);
@@ -321,7 +321,7 @@ mod round_trip {
     }
 }
 
-/// The official Rust server over HTTP+JSON; Python's `event: error` with nothing but words.
+/// The official Rust server over HTTP+JSON; Python's `event: error` with plain text.
 #[test]
 fn an_error_without_anything_around_it_is_no_message() {
     let data = r#"[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"INTERNAL_ERROR"}]"#;
@@ -332,6 +332,6 @@ fn an_error_without_anything_around_it_is_no_message() {
     let named = Frame { event: Some("error"), data: &words };
     let FrameContent::Error(error) = named.parse(Dialect::V1).unwrap() else { panic!() };
     assert_eq!(error.message, "boom");
-    // Agents that answer with a string for a message are still heard.
+    // A string instead of a message is accepted.
     assert!(matches!(Frame::data(&words).parse(Dialect::V1), Ok(FrameContent::Item(StreamItem::Message(_)))));
 }

@@ -1,7 +1,7 @@
-//! The two leaves of the wire model: [`Text`] and [`Raw`], both borrowed from the frame where that is possible.
+//! The two leaves of the wire model: [`Text`] and [`Raw`], both borrowed from the frame where possible.
 //!
-//! A `Text` that is empty means "not set": `ProtoJSON` leaves default values out, and some servers print them all
-//! (`"filename": ""`), so the two must read alike (client rule 5).
+//! An empty `Text` means "not set": `ProtoJSON` omits default values, and some servers print them all (`"filename":
+//! ""`), so both must be parsed alike (client rule 5).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,27 +11,27 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A string of the wire. Borrowed unless it held escapes.
+/// A string of the wire model. Borrowed unless it contained escapes.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Text<'a>(pub Cow<'a, str>);
 
 impl<'a> Text<'a> {
-    /// A borrowed text.
+    /// Returns a borrowed text.
     pub const fn new(text: &'a str) -> Self {
         Self(Cow::Borrowed(text))
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text, unless it is empty.
+    /// Returns the text, or `None` if it is empty.
     pub fn set(&self) -> Option<&str> {
         if self.0.is_empty() { None } else { Some(&self.0) }
     }
 
-    /// A text that borrows from nothing.
+    /// Returns the text with owned content.
     pub fn into_owned(self) -> Text<'static> {
         Text(Cow::Owned(self.0.into_owned()))
     }
@@ -65,7 +65,7 @@ impl From<String> for Text<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // serde's own `Cow` copies unless a field says `borrow`, and that attribute does not see through aliases.
+        // serde's own `Cow` copies unless a field has `borrow`, and that attribute does not see through aliases.
         struct TextVisitor;
         impl<'de> Visitor<'de> for TextVisitor {
             type Value = Text<'de>;
@@ -90,28 +90,28 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// JSON that no rule needed to look into, as its own text. Checked to be well-formed when it was read.
+/// Unparsed JSON as text. Checked to be well-formed when it was parsed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Raw<'a>(Cow<'a, str>);
 
 impl Raw<'_> {
-    /// The JSON text of a value.
+    /// Returns the JSON text of a value.
     pub fn from_value(value: &Value) -> Raw<'static> {
         Raw(Cow::Owned(value.to_string()))
     }
 
-    /// The JSON text.
+    /// Returns the JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The value. Nesting beyond what the JSON reader takes (128 levels) comes back as the text itself, so that
-    /// it is passed on instead of lost.
+    /// Returns the value. Nesting beyond the limit of the JSON parser (128 levels) is returned as a string, so that it
+    /// is not lost.
     pub fn to_value(&self) -> Value {
         serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.clone().into_owned()))
     }
 
-    /// The value if it is an object with something in it.
+    /// Returns the value if it is a non-empty object.
     pub fn to_object(&self) -> Option<serde_json::Map<String, Value>> {
         if self.is_empty_object() {
             return None;
@@ -122,28 +122,28 @@ impl Raw<'_> {
         }
     }
 
-    /// True for `null`.
+    /// Returns `true` for `null`.
     pub fn is_null(&self) -> bool {
         &*self.0 == "null"
     }
 
-    /// True for objects.
+    /// Returns `true` for objects.
     pub fn is_object(&self) -> bool {
         self.0.starts_with('{')
     }
 
-    /// True for `{}`: what protobuf-backed servers print for "no metadata".
+    /// Returns `true` for `{}`, which protobuf-backed servers print for "no metadata".
     pub fn is_empty_object(&self) -> bool {
         let inner = self.0.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
         inner.is_some_and(|inner| inner.trim_ascii().is_empty())
     }
 
-    /// The same, borrowing from nothing.
+    /// Returns the JSON with owned content.
     pub fn into_owned(self) -> Raw<'static> {
         Raw(Cow::Owned(self.0.into_owned()))
     }
 
-    /// Reads this JSON as something else that borrows from the same frame.
+    /// Parses this JSON into a type that borrows from the same frame.
     pub(crate) fn parse<'s, T: Deserialize<'s>>(&'s self) -> Option<T> {
         serde_json::from_str(&self.0).ok()
     }
@@ -161,27 +161,27 @@ impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
     }
 }
 
-/// Members of an object that no rule knows, in their order.
+/// Unknown members of an object, in their order.
 #[derive(Clone, Default, PartialEq)]
 pub struct Extra<'a>(pub Vec<(Text<'a>, Raw<'a>)>);
 
 impl<'a> Extra<'a> {
-    /// True if there are none.
+    /// Returns `true` if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One of them by name.
+    /// Returns a member by name.
     pub fn get(&self, name: &str) -> Option<&Raw<'a>> {
         self.0.iter().find(|(key, _)| key.as_str() == name).map(|(_, raw)| raw)
     }
 
-    /// The names and values.
+    /// Returns the names and values.
     pub fn to_values(&self) -> impl Iterator<Item = (String, Value)> {
         self.0.iter().map(|(key, raw)| (key.to_string(), raw.to_value()))
     }
 
-    /// The same, borrowing from nothing.
+    /// Returns the members with owned content.
     pub fn into_owned(self) -> Extra<'static> {
         Extra(self.0.into_iter().map(|(key, raw)| (key.into_owned(), raw.into_owned())).collect())
     }

@@ -1,11 +1,11 @@
-//! Times as A2A servers write them: RFC 3339 with or without a fraction and (0.3 allows any ISO form) without a zone,
-//! which reads as UTC. Anything else reads as "not said": a time is only shown, never reckoned with.
+//! Times of A2A servers: RFC 3339 with or without a fraction and (0.3 allows any ISO form) without a zone, which means
+//! UTC. Any other text is treated as absent: times are only shown, never computed with.
 
 use aqueduct_core::Timestamp;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The milliseconds since the Unix epoch.
+/// Returns the milliseconds since the Unix epoch.
 pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     if text.is_empty() {
         return None;
@@ -16,7 +16,7 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     i64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok().map(Timestamp)
 }
 
-/// The same as text: UTC, with milliseconds. Times that have no such text are those of no clock.
+/// Returns a time as text: UTC, with milliseconds. Times out of range are those of no clock.
 #[cfg(feature = "server")]
 pub(crate) fn format(at: Timestamp) -> String {
     let Ok(time) = OffsetDateTime::from_unix_timestamp_nanos(i128::from(at.0) * 1_000_000) else {
@@ -27,7 +27,7 @@ pub(crate) fn format(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
-/// The same as HTTP headers have it (RFC 9110, 5.6.7).
+/// Returns a time in the form of HTTP headers (RFC 9110, 5.6.7).
 #[cfg(feature = "server")]
 pub(crate) fn format_http(at: Timestamp) -> Option<String> {
     let time = OffsetDateTime::from_unix_timestamp(at.0.div_euclid(1_000)).ok()?;

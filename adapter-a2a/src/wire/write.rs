@@ -1,8 +1,8 @@
-//! The wire model as JSON, in each dialect. Absent is absent, never `null`; unknown members go back out, unless one of
-//! ours has their name.
+//! Encodes the wire model as JSON, in each dialect. Absent members are omitted, never `null`; unknown members are
+//! written back, unless a known one has their name.
 //!
-//! `Shown` is the only writer: into memory for streams, which get an item per token and must not build a tree for each,
-//! or as a [`Value`] for requests and small answers.
+//! `Shown` is the only encoder: into memory for streams, which emit an item per token and must not build a tree for
+//! each, or as a [`Value`] for requests and small responses.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -14,22 +14,22 @@ use super::part::{Content, Part, WRAPPED_DATA};
 use super::state::{Role, TaskState};
 use super::text::{Extra, Raw, Text};
 
-/// Something of the model as a dialect spells it.
+/// A value of the model in a dialect.
 #[derive(Debug)]
 pub(crate) struct Shown<'s, T: ?Sized>(pub(crate) &'s T, pub(crate) Dialect);
 
-/// As a tree.
+/// Returns a tree.
 fn to_value(shown: &impl Serialize) -> Value {
-    // All keys are strings and all raw JSON is well-formed: a tree can be made of it.
+    // All keys are strings and all raw JSON is well-formed, so the conversion cannot fail.
     serde_json::to_value(shown).unwrap_or_default()
 }
 
-/// An object under construction that leaves out what is not set.
+/// An object that is being encoded and omits values that are not set.
 struct Object<'e, M> {
     map: M,
     dialect: Dialect,
     extra: &'e Extra<'e>,
-    /// Names of members, if there may be others of the same name.
+    /// Names of written members, if unknown ones may have the same name.
     names: Vec<&'static str>,
 }
 
@@ -72,7 +72,7 @@ impl<'e, M: SerializeMap> Object<'e, M> {
     }
 
     fn flag(&mut self, key: &'static str, flag: bool) -> Result<(), M::Error> {
-        // 0.3 readers take an absent `append` for true (seen in the field); 1.0 leaves defaults out.
+        // Readers of 0.3 treat an absent `append` as true (seen in the field); 1.0 omits defaults.
         if flag || self.dialect == Dialect::V03JsonRpc { self.put(key, &flag) } else { Ok(()) }
     }
 
@@ -90,12 +90,12 @@ impl<'e, M: SerializeMap> Object<'e, M> {
     }
 }
 
-/// JSON that nobody looked into, as it came; in one line, and no deeper than readers take it.
+/// Unparsed JSON, on one line, and no deeper than parsers accept it.
 struct ShownRaw<'r>(&'r Raw<'r>);
 
 impl Serialize for ShownRaw<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// Half of what JSON readers take (128 levels), the rest is for what stands around it.
+        /// Half of the nesting that JSON parsers accept (128 levels); the rest is for the objects around it.
         const OPENINGS: usize = 64;
         let text = self.0.as_str();
         let bytes = text.as_bytes();
@@ -146,7 +146,7 @@ impl Serialize for Shown<'_, Part<'_>> {
 }
 
 impl Part<'_> {
-    /// The part as JSON.
+    /// Returns the part as JSON.
     pub fn to_json(&self, dialect: Dialect) -> Value {
         to_value(&Shown(self, dialect))
     }
@@ -204,7 +204,7 @@ impl Part<'_> {
     }
 }
 
-/// 0.3 takes only objects as data; the wrapping is the one Python's compatibility layer uses, and marks.
+/// Wraps data that is not an object, as 0.3 requires; Python's compatibility layer uses and marks the same wrapper.
 pub(crate) fn object_only(value: Value) -> Value {
     if value.is_object() { value } else { json!({"value": value}) }
 }
@@ -242,7 +242,7 @@ impl Serialize for Shown<'_, Message<'_>> {
 }
 
 impl Message<'_> {
-    /// The message as JSON.
+    /// Returns the message as JSON.
     pub fn to_json(&self, dialect: Dialect) -> Value {
         to_value(&Shown(self, dialect))
     }
@@ -291,7 +291,7 @@ impl Serialize for Shown<'_, Task<'_>> {
 }
 
 impl Task<'_> {
-    /// The task as JSON.
+    /// Returns the task as JSON.
     pub fn to_json(&self, dialect: Dialect) -> Value {
         to_value(&Shown(self, dialect))
     }
@@ -328,7 +328,7 @@ impl Serialize for Shown<'_, ArtifactUpdate<'_>> {
     }
 }
 
-/// The item as a stream carries it: wrapped in its member name, or (0.3 over JSON-RPC) bare with a `kind`.
+/// Encodes the item as in a stream: wrapped in its member name, or (0.3 over JSON-RPC) bare with a `kind`.
 impl Serialize for Shown<'_, StreamItem<'_>> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
@@ -353,7 +353,7 @@ where
 }
 
 impl StreamItem<'_> {
-    /// The item as a stream carries it.
+    /// Returns the item as in a stream.
     pub fn to_json(&self, dialect: Dialect) -> Value {
         to_value(&Shown(self, dialect))
     }

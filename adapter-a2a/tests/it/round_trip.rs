@@ -314,7 +314,7 @@ fn a_quiet_server_still_tells_the_answer() {
     }
 }
 
-/// What a server would keep of a task: artifacts by id, chunks as parts, and what was said.
+/// Returns the task that a server would store: artifacts by id, chunks as parts, and messages.
 fn snapshot(payloads: &[ByteString]) -> ByteString {
     let mut task = json!({"id": "task-1", "contextId": "context-1", "artifacts": [], "history": []});
     for payload in payloads {
@@ -342,7 +342,7 @@ fn snapshot(payloads: &[ByteString]) -> ByteString {
     json!({"jsonrpc": "2.0", "id": "r-1", "result": {"task": task}}).to_string().into()
 }
 
-/// All that was said, whoever said it and in however many blocks, and how it ended.
+/// Returns all text, of every agent and block, and the outcome.
 pub(crate) fn content(events: &[BlockEvent]) -> Vec<String> {
     let mut words: std::collections::BTreeMap<String, String> = std::collections::BTreeMap::new();
     let mut others = Vec::new();
@@ -351,7 +351,7 @@ pub(crate) fn content(events: &[BlockEvent]) -> Vec<String> {
             BlockEvent::BlockDelta { block, delta } => {
                 // Parallel outputs come one after the other in a snapshot.
                 let track = if block.tool_name.is_empty() { block.origin.track.as_str() } else { "" };
-                // What was said last on the way is told after the answer, wherever it stood.
+                // The last intermediate text is emitted after the answer, wherever it stood.
                 let what = format!("{:?} {:?} {}", block.kind, block.channel, block.tool_name);
                 let key = format!("{} {what} {track}", block.lane.source.path());
                 words.entry(key).or_default().push_str(delta);
@@ -375,7 +375,7 @@ pub(crate) fn content(events: &[BlockEvent]) -> Vec<String> {
     others
 }
 
-/// The stream is cut anywhere, some of it is missed, and the task is told whole before it goes on.
+/// The stream is cut anywhere, some of it is missed, and the complete task is sent before it continues.
 #[test]
 fn a_snapshot_after_a_cut_loses_and_doubles_nothing() {
     for (name, source) in scenarios() {

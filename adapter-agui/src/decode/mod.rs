@@ -173,7 +173,7 @@ impl Decoder {
         let result = self.chunks.handle_event(event, &mut expanded);
         expanded.drain(..).for_each(|event| self.apply(event));
         self.expanded = expanded;
-        Ok(result?)
+        result
     }
 
     /// Returns the next source event. Returns `None` until more input arrives.

@@ -1,13 +1,12 @@
 //! Encoding of events: JSON, SSE frames, protobuf frames. All output is appended to a buffer that the caller reuses.
 //!
-//! Nine of ten events are text, reasoning and argument deltas: they are written by a template with a fast string escaper
-//! (about a third of the instructions of a serializer, and no allocation). All others are serialized by `serde`. Both ways
-//! write equal JSON.
+//! Nine of ten events are text, reasoning and argument deltas: they, and the starts and ends around them that have nothing but
+//! an id, are written by a template with a fast string escaper (about a third of the instructions of a serializer, and no
+//! allocation). All others are serialized by `serde`. Both ways write equal JSON.
 //!
 //! SSE frames end with LF LF: AG-UI clients do not support CR LF. There is no `[DONE]` frame. Sockets, compression and
 //! keep-alives belong to a transport.
 
-mod escape;
 mod watcher;
 
 #[cfg(test)]
@@ -16,12 +15,12 @@ mod tests;
 use std::io::Write as _;
 
 use aqueduct_core::ByteString;
+use aqueduct_core::json::escape_into;
 
 pub use watcher::WatcherEncoder;
 
 use crate::error::Error;
 use crate::wire::{Base, Event};
-use escape::escape_into;
 
 /// The largest frame that AG-UI clients accept (10 MiB, for SSE and protobuf alike).
 pub const MAX_FRAME: usize = 10 * 1024 * 1024;
@@ -32,7 +31,7 @@ pub const MAX_FRAME: usize = 10 * 1024 * 1024;
 ///
 /// Returns an error if a value cannot be serialized.
 pub fn json(event: &Event, out: &mut Vec<u8>) -> Result<(), Error> {
-    if write_delta(event, out) {
+    if write_parts(event, out) {
         return Ok(());
     }
     let start = out.len();
@@ -90,31 +89,70 @@ fn limited(start: usize, out: &[u8]) -> Result<(), Error> {
     if size > MAX_FRAME { Err(Error::OversizedEvent { size }) } else { Ok(()) }
 }
 
-/// Writes a delta by template. Returns `false` for any other event, and for a delta with rare members.
-fn write_delta(event: &Event, out: &mut Vec<u8>) -> bool {
-    let (base, head, id, delta, lane): (&Base, &[u8], &str, &str, &Option<ByteString>) = match event {
-        Event::TextMessageContent(e) => {
-            let head = br#"{"type":"TEXT_MESSAGE_CONTENT","messageId":""#;
-            (&e.base, head, &e.message_id, &e.delta, &e.subagent_run_id)
+/// The parts of an event that is written by template.
+struct Parts<'e> {
+    base: &'e Base,
+    /// The JSON up to the id.
+    head: &'static [u8],
+    id: &'e str,
+    delta: Option<&'e str>,
+    lane: Option<&'e ByteString>,
+}
+
+impl<'e> Parts<'e> {
+    /// Returns the parts of a delta, or of a start or end that has an id and nothing else. Starts and ends of reasoning name
+    /// their sub-agent before the id: with one they are left to `serde`.
+    fn of(event: &'e Event) -> Option<Self> {
+        let parts = |base, head, id, delta, lane: &'e Option<ByteString>| {
+            Some(Self { base, head, id, delta, lane: lane.as_ref() })
+        };
+        match event {
+            Event::TextMessageContent(e) => {
+                let head = br#"{"type":"TEXT_MESSAGE_CONTENT","messageId":""#;
+                parts(&e.base, head, &e.message_id, Some(&e.delta), &e.subagent_run_id)
+            }
+            Event::ReasoningMessageContent(e) => {
+                let head = br#"{"type":"REASONING_MESSAGE_CONTENT","messageId":""#;
+                parts(&e.base, head, &e.message_id, Some(&e.delta), &e.subagent_run_id)
+            }
+            Event::ToolCallArgs(e) => {
+                let head = br#"{"type":"TOOL_CALL_ARGS","toolCallId":""#;
+                parts(&e.base, head, &e.tool_call_id, Some(&e.delta), &e.subagent_run_id)
+            }
+            Event::TextMessageEnd(e) => {
+                let head = br#"{"type":"TEXT_MESSAGE_END","messageId":""#;
+                parts(&e.base, head, &e.message_id, None, &e.subagent_run_id)
+            }
+            Event::ReasoningStart(e) if e.subagent_run_id.is_none() => {
+                let head = br#"{"type":"REASONING_START","messageId":""#;
+                parts(&e.base, head, &e.message_id, None, &e.subagent_run_id)
+            }
+            Event::ReasoningMessageEnd(e) if e.subagent_run_id.is_none() => {
+                let head = br#"{"type":"REASONING_MESSAGE_END","messageId":""#;
+                parts(&e.base, head, &e.message_id, None, &e.subagent_run_id)
+            }
+            Event::ReasoningEnd(e) if e.subagent_run_id.is_none() => {
+                let head = br#"{"type":"REASONING_END","messageId":""#;
+                parts(&e.base, head, &e.message_id, None, &e.subagent_run_id)
+            }
+            _ => None,
         }
-        Event::ReasoningMessageContent(e) => {
-            let head = br#"{"type":"REASONING_MESSAGE_CONTENT","messageId":""#;
-            (&e.base, head, &e.message_id, &e.delta, &e.subagent_run_id)
-        }
-        Event::ToolCallArgs(e) => {
-            let head = br#"{"type":"TOOL_CALL_ARGS","toolCallId":""#;
-            (&e.base, head, &e.tool_call_id, &e.delta, &e.subagent_run_id)
-        }
-        _ => return false,
-    };
+    }
+}
+
+/// Writes an event by template. Returns `false` for an event that has none, and for one with rare members.
+fn write_parts(event: &Event, out: &mut Vec<u8>) -> bool {
+    let Some(Parts { base, head, id, delta, lane }) = Parts::of(event) else { return false };
     if base.rare.is_some() {
         return false;
     }
-    out.reserve(head.len() + id.len() + delta.len() + 64);
+    out.reserve(head.len() + id.len() + delta.map_or(0, str::len) + 64);
     out.extend_from_slice(head);
     escape_into(id, out);
-    out.extend_from_slice(br#"","delta":""#);
-    escape_into(delta, out);
+    if let Some(delta) = delta {
+        out.extend_from_slice(br#"","delta":""#);
+        escape_into(delta, out);
+    }
     if let Some(lane) = lane {
         out.extend_from_slice(br#"","subagentRunId":""#);
         escape_into(lane, out);

@@ -70,12 +70,16 @@ fn an_event_without_protobuf_form_is_refused() {
 proptest! {
     #[test]
     fn the_template_says_what_serde_says(
-        kind in 0_usize..3, id in ".{0,9}", delta in ".{0,99}", lane in proptest::option::of(".{0,9}"),
+        kind in 0_usize..7, id in ".{0,9}", delta in ".{0,99}", lane in proptest::option::of(".{0,9}"),
         timestamp in proptest::option::of(-5_i64..5), rare in any::<bool>(),
     ) {
         let (kind, name) = [("TEXT_MESSAGE_CONTENT", "messageId"), ("REASONING_MESSAGE_CONTENT", "messageId"),
-            ("TOOL_CALL_ARGS", "toolCallId")][kind];
-        let mut value = json!({"type": kind, name: id, "delta": delta});
+            ("TOOL_CALL_ARGS", "toolCallId"), ("TEXT_MESSAGE_END", "messageId"), ("REASONING_START", "messageId"),
+            ("REASONING_MESSAGE_END", "messageId"), ("REASONING_END", "messageId")][kind];
+        let mut value = json!({"type": kind, name: id});
+        if !kind.ends_with("START") && !kind.ends_with("END") {
+            value["delta"] = delta.into();
+        }
         for (name, member) in [("subagentRunId", lane.map(Value::from)), ("timestamp", timestamp.map(Value::from)),
             ("metadata", rare.then(|| json!({"a": 1})))] {
             if let Some(member) = member {

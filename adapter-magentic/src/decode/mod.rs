@@ -138,7 +138,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// Returns an error of [`Fault::Client`](crate::Fault::Client) if no request of that id waits, or the reply has the wrong
+    /// Returns an error of [`Fault::Caller`](crate::Fault::Caller) if no request of that id waits, or the reply has the wrong
     /// form.
     pub fn handle_reply(&mut self, reply: &InterruptReply) -> Result<Reply, Error> {
         let id = reply.id.as_str();

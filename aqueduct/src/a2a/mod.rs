@@ -1,4 +1,4 @@
-//! A2A: agents of one's own behind it, and remote agents.
+//! A2A: serves agents of a [`Runs`](aqueduct_runs::Runs) over it, and calls remote agents.
 
 #[cfg(feature = "http")]
 pub mod remote;
@@ -18,7 +18,7 @@ pub use signing::{CardKey, CardSigner};
 pub use aqueduct_adapter_a2a::config::DecodeConfig;
 pub use aqueduct_adapter_a2a::version::{Binding, Version};
 
-/// The metadata of a message under which an agent finds the token of the run it works for.
+/// The metadata key of a message under which an agent receives the token of the run it works for.
 pub const RUN_TOKEN_METADATA: &str = "aqueduct/run";
 
 /// Returns the servers of the agents that have a card.
@@ -30,8 +30,22 @@ pub fn servers(runs: &aqueduct_runs::Runs, cards: impl IntoIterator<Item = Card>
     Servers::of_runs(runs, Arc::new(cards))
 }
 
-/// Returns the routes of one agent: `/a2a/{name}` with its card, JSON-RPC and HTTP+JSON. Where gRPC is to serve the same
-/// tasks, use [`servers`].
+/// Returns the routes of one agent: `/a2a/{name}` with its card, JSON-RPC and HTTP+JSON. To serve the same tasks over
+/// gRPC too, use [`servers`].
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct::prelude::*;
+///
+/// fn echo(input: RunInput) -> impl Stream<Item = Update> {
+///     stream! { yield Update::text(input.text()) }
+/// }
+///
+/// let runs = Runs::new().agent("echo", echo);
+/// let router = a2a::router(&runs, Card::new("echo").described("Repeats the prompt."));
+/// # drop(router);
+/// ```
 #[cfg(feature = "http")]
 pub fn router(runs: &aqueduct_runs::Runs, card: Card) -> axum::Router {
     servers(runs, [card]).router()

@@ -1,8 +1,8 @@
-//! Keys of agent cards: [`CardSigner`] signs by a private key, [`CardKey`] checks by a public one. Algorithms are `EdDSA`
-//! (Ed25519) and `ES256` (P-256 with SHA-256), as the key says: a signature that names another algorithm than its key
-//! has is no signature of that key.
+//! Keys of agent cards: [`CardSigner`] signs with a private key, [`CardKey`] verifies with a public one. The algorithm
+//! is `EdDSA` (Ed25519) or `ES256` (P-256 with SHA-256), determined by the key: a signature with another algorithm than
+//! that of the key is invalid.
 //!
-//! What is signed is the business of [`signature`].
+//! The signed bytes are computed by [`signature`].
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 
-/// What the DER form of a public key begins with (RFC 8410; RFC 5480), before its bytes.
+/// The prefix of the DER form of a public key (RFC 8410; RFC 5480), before its bytes.
 const ED25519_KEY: &[u8] = &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 const P256_KEY: &[u8] = &[
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
@@ -33,7 +33,7 @@ enum Private {
     P256(EcdsaKeyPair),
 }
 
-/// Signs cards.
+/// Signs cards with a private key.
 pub struct CardSigner {
     key: Private,
     key_id: String,
@@ -50,7 +50,7 @@ impl CardSigner {
     ///
     /// # Errors
     ///
-    /// Fails if the text holds no private key of Ed25519 or P-256.
+    /// Returns [`Error::Key`] if the text contains no private key of Ed25519 or P-256.
     pub fn from_pem(pem: &str, key_id: impl Into<String>) -> Result<Self, Error> {
         let der = der(pem, "PRIVATE KEY")?;
         let ed25519 = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).map(Private::Ed25519);
@@ -72,13 +72,13 @@ impl CardSigner {
         let input = signature::signing_input(&protected, &signature::payload(card));
         let signed = match &self.key {
             Private::Ed25519(pair) => pair.sign(&input).as_ref().to_vec(),
-            // Fails only without randomness.
+            // Fails only if the system has no randomness.
             Private::P256(pair) => pair.sign(&SystemRandom::new(), &input).ok()?.as_ref().to_vec(),
         };
         Some((protected, signed))
     }
 
-    /// Signs a card, in place of the signatures that it has.
+    /// Replaces the signatures of a card by one with this key.
     pub fn sign(&self, card: &mut Map<String, Value>) {
         if let Some((protected, signed)) = self.signature_of(card) {
             signature::sign(card, &protected, &signed);
@@ -86,7 +86,7 @@ impl CardSigner {
     }
 }
 
-/// A public key whose signatures of cards are trusted.
+/// A public key whose signatures are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CardKey {
     algorithm: &'static str,
@@ -98,7 +98,7 @@ impl CardKey {
     ///
     /// # Errors
     ///
-    /// Fails if the text holds no public key of Ed25519 or P-256.
+    /// Returns [`Error::Key`] if the text contains no public key of Ed25519 or P-256.
     pub fn from_pem(pem: &str) -> Result<Self, Error> {
         let der = der(pem, "PUBLIC KEY")?;
         let key = |algorithm, prefix: &[u8], length: usize| {
@@ -110,6 +110,7 @@ impl CardKey {
             .ok_or_else(|| invalid("it is no public key of Ed25519 or P-256"))
     }
 
+    /// Returns `true` if this key made the signature, with its own algorithm.
     fn has_signed(&self, found: &CardSignature) -> bool {
         let is_valid = match self.algorithm {
             EDDSA => UnparsedPublicKey::new(&ED25519, &self.bytes).verify(&found.input, &found.signature),
@@ -125,6 +126,7 @@ pub fn is_signed_by(card: &Map<String, Value>, keys: &[CardKey]) -> bool {
     signature::signatures(card).iter().any(|found| keys.iter().any(|key| key.has_signed(found)))
 }
 
+/// Decodes the block with this label in a PEM text.
 fn der(pem: &str, label: &str) -> Result<Vec<u8>, Error> {
     let (begin, end) = (format!("-----BEGIN {label}-----"), format!("-----END {label}-----"));
     let body = pem.split_once(&begin).and_then(|(_, rest)| rest.split_once(&end)).map(|(body, _)| body);
@@ -133,6 +135,7 @@ fn der(pem: &str, label: &str) -> Result<Vec<u8>, Error> {
     STANDARD.decode(packed).map_err(|_| invalid("it is not base64 between its lines"))
 }
 
+/// Returns the error of a key that cannot be used.
 fn invalid(reason: &str) -> Error {
     Error::Key { reason: reason.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! AG-UI: agents of one's own behind it, and remote agents.
+//! AG-UI: serves agents of a [`Runs`](aqueduct_runs::Runs) over it, and calls remote agents.
 
 #[cfg(feature = "http")]
 pub mod remote;

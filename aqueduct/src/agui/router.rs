@@ -6,9 +6,9 @@
 //! | `POST /agents/{name}` | starts a run; events as SSE or protobuf, or with `Accept: application/json` the ended run as one value |
 //! | `GET /runs/{run}/events` | the events of a run, after `Last-Event-ID` or `?after=` |
 //! | `POST /runs/{run}/cancel` | cancels a run |
-//! | `GET /threads/{thread}` | a thread restated ([`threads`](super::threads)) |
+//! | `GET /threads/{thread}` | the messages and the state of a thread ([`threads`](super::threads)) |
 //!
-//! The run goes on when its reader goes away; what then happens is the agent's `OnDisconnect`.
+//! The run continues when its reader disconnects; the agent's `OnDisconnect` decides for how long.
 
 use aqueduct_adapter_agui::protocol::AguiProtocol;
 use aqueduct_adapter_agui::version::negotiate;
@@ -31,12 +31,25 @@ use serde_json::{Value, json};
 
 use super::threads;
 
-/// Returns the routes for the agents of `runs`, each with the settings of the client's dialect.
+/// Returns the routes for the agents of `runs`, with the default settings of the client's dialect.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct::prelude::*;
+///
+/// fn echo(input: RunInput) -> impl Stream<Item = Update> {
+///     stream! { yield Update::text(input.text()) }
+/// }
+///
+/// let router: Router = agui::router(&Runs::new().agent("echo", echo));
+/// # drop(router);
+/// ```
 pub fn router(runs: &Runs) -> Router {
     router_with(runs, AguiProtocol::default(), StreamOptions { ids: true, ..StreamOptions::default() })
 }
 
-/// Returns the routes for the agents of `runs`, shown by `protocol` and streamed by `options`.
+/// Returns the routes for the agents of `runs`, encoded by `protocol` and streamed with `options`.
 pub fn router_with(runs: &Runs, protocol: AguiProtocol, options: StreamOptions) -> Router {
     Router::new()
         .route("/agents", get(agents))
@@ -47,6 +60,7 @@ pub fn router_with(runs: &Runs, protocol: AguiProtocol, options: StreamOptions) 
         .with_state(Shared { runs: runs.clone(), protocol, options })
 }
 
+/// The state of the routes.
 #[derive(Debug, Clone)]
 pub(super) struct Shared {
     pub(super) runs: Runs,
@@ -54,16 +68,19 @@ pub(super) struct Shared {
     pub(super) options: StreamOptions,
 }
 
+/// Returns the `Accept` header.
 pub(super) fn accept(headers: &HeaderMap) -> Option<&str> {
     headers.get(ACCEPT).and_then(|value| value.to_str().ok())
 }
 
+/// Returns a JSON response.
 fn json_response(value: &Value) -> Response {
     let mut response = Response::new(Body::from(value.to_string()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
+/// Handles `GET /agents`.
 async fn agents(State(shared): State<Shared>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     match shared.runs.list_agents(&caller(&parts)).await {
@@ -78,7 +95,8 @@ async fn agents(State(shared): State<Shared>, request: Request) -> Response {
     }
 }
 
-/// Streams the events of the run, or with `Accept: application/json` returns the ended run as one value.
+/// Handles `POST /agents/{name}`: streams the events of the run, or with `Accept: application/json` returns the ended
+/// run as one value.
 async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
     let response = if wants_value(request.headers()) {
         complete(&shared.runs, &shared.protocol, &name, request).await
@@ -88,6 +106,7 @@ async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: 
     response.unwrap_or_else(Refusal::into_response)
 }
 
+/// Starts a run and streams its events. A repeated reply is answered with the thread after the first one.
 async fn stream(shared: &Shared, name: &str, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let caller = caller(&parts);
@@ -108,13 +127,14 @@ async fn stream(shared: &Shared, name: &str, request: Request) -> Result<Respons
     Ok(stream_response(&EventPosition::start(run.run_id), run.events, read.encoder, &options))
 }
 
-/// Returns `true` if the first media type of `Accept` is JSON: clients of streams name an event stream, and `curl` sends
-/// `*/*`.
+/// Returns `true` if the first media type of `Accept` is JSON: clients of streams request an event stream, and `curl`
+/// sends `*/*`.
 fn wants_value(headers: &HeaderMap) -> bool {
     let first = accept(headers).and_then(|accept| accept.split(',').next()).unwrap_or_default();
     first.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 
+/// Runs an agent to its end and returns the run as one value.
 async fn complete(
     runs: &Runs,
     protocol: &AguiProtocol,
@@ -130,15 +150,17 @@ async fn complete(
     Ok(json_response(&completion.to_json()))
 }
 
+/// The query of `GET /runs/{run}/events`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WatchQuery {
-    /// Events with higher numbers alone.
+    /// Only events with higher numbers are sent.
     after: Option<u64>,
-    /// The AG-UI version that the watcher reads.
+    /// The AG-UI version of the watcher.
     protocol_version: Option<String>,
 }
 
+/// Handles `GET /runs/{run}/events`: `Last-Event-ID` takes precedence over `after`.
 async fn watch(
     State(shared): State<Shared>,
     Path(run): Path<String>,
@@ -169,6 +191,7 @@ async fn watch(
     }
 }
 
+/// Handles `POST /runs/{run}/cancel`.
 async fn cancel(State(shared): State<Shared>, Path(run): Path<String>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     match shared.runs.cancel(&caller(&parts), &RunId::from(run)).await {
@@ -177,13 +200,15 @@ async fn cancel(State(shared): State<Shared>, Path(run): Path<String>, request: 
     }
 }
 
+/// The query of `GET /threads/{thread}`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ThreadQuery {
-    /// The AG-UI version that the reader reads.
+    /// The AG-UI version of the reader.
     protocol_version: Option<String>,
 }
 
+/// Handles `GET /threads/{thread}`.
 async fn thread(
     State(shared): State<Shared>,
     Path(thread): Path<String>,

@@ -1,17 +1,18 @@
-//! `GET /threads/{thread}`: a thread restated, for a page that was loaded again or a second reader.
+//! `GET /threads/{thread}`: the messages and the state of a thread, for a page that was loaded again or a second
+//! reader.
 //!
 //! ```text
 //! ended runs ──► fold ──► MESSAGES_SNAPSHOT, STATE_SNAPSHOT ─┐
 //!                                                            ▼
-//! nothing runs:  RUN_STARTED of the last run, the snapshots, its end               ids <run>/history.1.<k>
-//! a run is live: its RUN_STARTED, the snapshots, then its events as they come      ids <run>.<number>.<k>
+//! no open run:  RUN_STARTED of the last run, the snapshots, its end               ids <run>/history.1.<k>
+//! an open run:  its RUN_STARTED, the snapshots, then its events as they arrive    ids <run>.<number>.<k>
 //! ```
 //!
-//! Either is one run to a client, from its start to its end, so its rules hold. The ids are those of the stream that is
-//! sent: a reader that is cut comes back to this address with its last one and goes on behind it. Snapshots are made per
-//! reader, in its dialect and by each agent's settings, so what an agent hides is not in them.
+//! Both are one run to a client, from its start to its end, so its rules hold. The ids are those of the stream that is
+//! sent: a reader that is cut reconnects to this address with its last id and continues after it. Snapshots are built
+//! per reader, in its dialect and with each agent's settings, so what an agent hides is not in them.
 //!
-//! What a fold does not hold (steps, the life of sub-agents, custom events of ended runs) is not restated.
+//! Not included: steps, the lifecycle of sub-agents and custom events of ended runs, which a fold does not hold.
 
 use std::sync::{Arc, OnceLock};
 
@@ -33,17 +34,17 @@ use http::request::Parts;
 
 use super::router::{Shared, accept};
 
-/// Behind the run's id in ids of a stream that restates an ended run.
+/// The suffix of the run id in event ids of a stream that repeats an ended run.
 const HISTORY: &str = "/history";
 
-/// Text that is restated at most. Clients take 10 MiB in one event, and escaping makes text longer. The oldest messages
-/// are left out.
+/// The largest text in the snapshots. Clients accept 10 MiB in one event, and escaping lengthens text. The oldest
+/// messages are omitted.
 const HISTORY_BYTES: usize = 4 * 1024 * 1024;
 
 /// Events of a log that are read at once.
 const PAGE: usize = 256;
 
-/// Answers the request.
+/// Handles the request.
 pub(super) async fn restate(
     shared: &Shared,
     thread: &ThreadId,
@@ -77,8 +78,8 @@ pub(super) async fn restate(
     Ok(stream_response(&plan.position, events, Box::new(encoder), &options))
 }
 
-/// Answers a reply that was sent before: with the thread as it stands once the run that took the reply has ended. A
-/// client that has received the events of that run sees nothing twice, and one that lost them sees all.
+/// Handles a reply that was sent before: returns the thread after the run that took the reply has ended. A client that
+/// received the events of that run sees nothing twice, and one that lost them sees all.
 pub(super) async fn repeat(
     shared: &Shared,
     caller: &Caller,
@@ -112,8 +113,8 @@ pub(super) async fn repeat(
     Ok(stream_response(&position, events, Box::new(encoder), &options))
 }
 
-/// Tells an encoder with state what its reader has seen already, up to the event of this number. A log that no longer holds the
-/// run's first events leaves the encoder without them.
+/// Applies the events up to this number to an encoder with state: its reader has seen them. If the log no longer
+/// contains the first events of the run, the encoder lacks them.
 pub(super) async fn catch_up(shared: &Shared, run: &RunId, after: u64, encoder: &mut WatcherEncoder) {
     let mut at = 0;
     while encoder.has_state() && at < after {
@@ -124,19 +125,20 @@ pub(super) async fn catch_up(shared: &Shared, run: &RunId, after: u64, encoder: 
     }
 }
 
-/// What is sent, and from where.
+/// The run to send, and the position to start from.
 struct Plan<'r> {
     /// The run that the client sees.
     run: &'r RunState,
     /// Ended runs before it.
     before: Vec<&'r RunState>,
-    /// True if the run is restated too; false if its own events follow.
+    /// Set if the run is part of the snapshots; unset if its own events follow.
     is_ended: bool,
     position: EventPosition,
 }
 
 impl<'r> Plan<'r> {
-    /// The run that is under way, else the last one; or the one that the reader was at. None if that is not of the thread.
+    /// Plans the response: the open run, else the last one; or the run of the reader's last position. Returns `None` if
+    /// that run does not belong to the thread.
     fn new(runs: &'r [RunState], last: Option<EventPosition>) -> Option<Self> {
         let at = |id: &str| runs.iter().position(|run| run.meta.public_id().as_str() == id);
         let (at, is_ended, position) = match last {
@@ -162,18 +164,20 @@ impl<'r> Plan<'r> {
     }
 }
 
+/// Parses `Last-Event-ID`.
 fn last_position(parts: &Parts) -> Result<Option<EventPosition>, Refusal> {
     let Some(id) = parts.headers.get("last-event-id") else { return Ok(None) };
     let position = id.to_str().ok().and_then(EventPosition::parse);
-    let message = "`Last-Event-ID` is none of ours: send back the id of the last event as it was";
+    let message = "`Last-Event-ID` is not an id of this server: send the id of the last event unchanged";
     position.map(Some).ok_or_else(|| Refusal::invalid(message))
 }
 
-/// An id of a run that is not of the thread is no way to ask about runs.
+/// Returns the refusal for an id of a run outside of the thread, which must not reveal whether the run exists.
 fn foreign_id() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such thread")
+    Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such thread: check its id and the token")
 }
 
+/// Returns the identity of a run from its terminal event.
 fn run_of(end: &BlockEvent) -> Option<Arc<RunInfo>> {
     match end {
         BlockEvent::RunFinished(end) => Some(Arc::clone(&end.run)),
@@ -189,8 +193,8 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// Folds a run as its agent is shown. Its end is folded or given back, as `keeps_end` says: an end may have words too
-    /// (a question), and those that are sent must not stand in the snapshot.
+    /// Folds a run with the settings of its agent. With `keeps_end`, returns the terminal event instead of folding it:
+    /// it may contain text (an interrupt), which must not be in the snapshot if it is sent too.
     async fn fold(
         &self,
         run: &RunState,
@@ -230,7 +234,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What is held, as events that the reader's encoder writes as snapshots.
+    /// Returns the folded thread as events that the encoder writes as snapshots.
     fn snapshots(&self, held: &Fold, run: &RunState) -> Vec<BlockEvent> {
         let dialect = self.shared.protocol.settings(&run.meta.agent, self.declared).dialect;
         let source = Source::root();
@@ -249,19 +253,20 @@ impl Reader<'_> {
     }
 }
 
-/// A run whose time ended while it was read.
+/// Returns the refusal for a run that expired while it was read.
 fn lost(error: &LogError) -> Refusal {
     ServiceError::new(RefusalKind::Unavailable, error.to_string()).into()
 }
 
-/// Writes the snapshots with the first event, as payloads of it.
+/// An encoder that writes the snapshots together with the first event, as its payloads.
 struct Restating {
     inner: Box<dyn EventEncoder>,
     first: Option<First>,
 }
 
+/// The snapshots, and their place relative to the first event.
 enum First {
-    /// Known when the first event is written.
+    /// Before the first event; computed when that event is ready.
     Later(Arc<OnceLock<Vec<BlockEvent>>>),
     Before(Vec<BlockEvent>),
     After(Vec<BlockEvent>),

@@ -1,4 +1,4 @@
-//! [`Bounds`]: the addresses to which calls of one agent may go, and what goes with them.
+//! [`Bounds`]: the addresses that calls of one agent may use, and the headers that are sent there.
 //!
 //! Cards are foreign: they can name any address. Redirects are not followed at all.
 //!
@@ -24,7 +24,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Returns `None` if the address is not an absolute HTTP address.
+    /// Returns the origin of an address, or `None` if it is not an absolute HTTP address.
     pub(crate) fn of(uri: &Uri) -> Option<Self> {
         let is_https = match uri.scheme_str()? {
             "https" => true,
@@ -51,16 +51,16 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What goes with a call.
+/// The headers that a call may carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Everything: the address is at the configured origin.
+    /// All headers: the address is at the configured origin.
     Own,
-    /// Nothing that proves or describes a caller.
+    /// No header that identifies or describes a caller.
     Allowed,
 }
 
-/// Decides where calls may go.
+/// Decides which addresses may be called.
 #[derive(Debug, Clone)]
 pub(crate) struct Bounds {
     own: Origin,
@@ -69,11 +69,12 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
+    /// Returns the bounds of an agent at `own` whose card may also name `hosts`.
     pub(crate) fn new(own: Origin, hosts: &[String]) -> Self {
         Self { own, hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect() }
     }
 
-    /// Returns what goes with a call to `uri`, or the reason why none goes there.
+    /// Returns which headers a call to `uri` may carry, or the reason why `uri` must not be called.
     pub(crate) fn reach(&self, uri: &Uri) -> Result<Reach, String> {
         let Some(target) = Origin::of(uri) else { return Err(format!("`{uri}` is not an HTTP address")) };
         if target == self.own {

@@ -1,4 +1,4 @@
-//! [`Care`]: how gently a remote agent is treated, and how soon it is given up for a while.
+//! [`Care`]: limits and circuit breaker of the calls to a remote agent.
 //!
 //! ```text
 //!          failures in a row = `failures`                 `pause` is over: one call may try
@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A failure of the circuit is a call that found no agent: no connection, no answer in time, or 502, 503 or 504. An agent
-//! that answers with an error is there. Limits hold per agent and per process. A call that waits for its turn waits at most
+//! that answers with an error is there. Calls whose connections break together are one failure: a restart of the agent cuts
+//! all that are under way, and says nothing about the next one. Limits hold per agent and per process. A call that waits for its turn waits at most
 //! as long as a connection may take.
 
 use std::fmt;
@@ -25,14 +26,14 @@ use tokio::time::Instant;
 
 /// The code of a call that was not sent because its agent is at its limit.
 pub const BUSY: &str = "upstream_busy";
-/// The code of a call that was not sent because the agent did not answer the last ones.
+/// The code of a call that was not sent because the agent did not respond to the last ones.
 pub const CIRCUIT_OPEN: &str = "upstream_circuit_open";
 
-/// The first pause before a connect is tried again; each further one is twice as long, with up to a half of it added by
-/// chance, so that callers do not come back together.
+/// The pause before the first retry of a connect; it doubles with each further one, with up to a half of it added at
+/// random, so that callers do not retry together.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// Retries of connects that are saved up at most, and what each call adds: one retry for ten calls, so that an agent that
-/// is down is not asked twice as often as one that is up.
+/// The largest number of saved retries of connects, and what each retry costs: one retry for ten calls, so that an
+/// agent that is down is not called twice as often as one that is up.
 const RETRY_BUDGET: u32 = 100;
 const RETRY_COST: u32 = 10;
 
@@ -44,11 +45,11 @@ pub struct CareSettings {
     pub concurrency: Option<usize>,
     /// Calls per second, with bursts of as many; `None` for no limit.
     pub rate: Option<u32>,
-    /// How often a connect is tried again.
+    /// The number of retries of a connect.
     pub connect_retries: u32,
-    /// Calls in a row that find no agent before none is sent for `pause`; 0 for never.
+    /// Consecutive calls that do not reach the agent before the circuit opens for `pause`; 0 for never.
     pub failures: u32,
-    /// How long none is sent.
+    /// How long the circuit stays open.
     pub pause: Duration,
     /// How long a call waits for its turn.
     pub patience: Duration,
@@ -68,7 +69,7 @@ impl Default for CareSettings {
 }
 
 impl CareSettings {
-    /// Limits calls and streams at once.
+    /// Limits concurrent calls and streams.
     pub fn with_concurrency(mut self, most: Option<usize>) -> Self {
         self.concurrency = most;
         self
@@ -80,13 +81,13 @@ impl CareSettings {
         self
     }
 
-    /// Sets how often a connect is tried again.
+    /// Sets the number of retries of a connect.
     pub fn with_connect_retries(mut self, retries: u32) -> Self {
         self.connect_retries = retries;
         self
     }
 
-    /// Sets after how many failures in a row no call is sent, and for how long.
+    /// Sets the number of consecutive failures that open the circuit, and for how long.
     pub fn with_circuit(mut self, failures: u32, pause: Duration) -> Self {
         (self.failures, self.pause) = (failures, pause);
         self
@@ -99,47 +100,49 @@ impl CareSettings {
     }
 }
 
-/// What the calls to an agent came to.
+/// The results of the last calls to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AgentHealth {
-    /// `false` while no call is sent because the last ones failed.
+    /// Unset while the circuit is open.
     pub is_available: bool,
     /// Calls and streams that are open.
     pub in_flight: usize,
-    /// Failures in a row.
+    /// Consecutive failures.
     pub failures: u32,
     /// Why the last call failed; `None` if it was answered, or there was none.
     pub last_failure: Option<String>,
-    /// How long ago a call was answered.
+    /// The time since the last response.
     pub answered_ago: Option<Duration>,
-    /// Connections made. Calls beyond them used a connection again.
+    /// Connections opened. Further calls reused one.
     pub connects: u64,
     /// Calls sent.
     pub calls: u64,
-    /// Connects that were tried again.
+    /// Retries of connects.
     pub retries: u64,
-    /// Times that the circuit opened.
+    /// How often the circuit opened.
     pub circuit_opened: u64,
 }
 
-/// The circuit and the bucket of one agent.
+/// The circuit and the token bucket of one agent.
 #[derive(Debug)]
 struct State {
     failures: u32,
-    /// Set while the circuit is open: when a call may try.
+    /// Set while the circuit is open: when a call may probe.
     closed_again: Option<Instant>,
-    /// A call tries.
+    /// Set while a call probes.
     is_trying: bool,
     last_failure: Option<String>,
+    /// When the last failure that counts was seen.
+    failed_at: Option<Instant>,
     answered_at: Option<Instant>,
-    /// Calls that may be sent now, as of `filled_at`.
+    /// The number of calls that may be sent, as of `filled_at`.
     tokens: f64,
     filled_at: Instant,
     opened: u64,
 }
 
-/// Watches the calls to one agent.
+/// Limits and observes the calls to one agent.
 pub struct Care {
     settings: CareSettings,
     turns: Option<Arc<Semaphore>>,
@@ -149,7 +152,7 @@ pub struct Care {
     connects: AtomicU64,
     calls: AtomicU64,
     retries: AtomicU64,
-    /// What the host adds: measures, trace context.
+    /// The observer of the host: measurements, trace context.
     inner: Option<Arc<dyn CallWatch>>,
 }
 
@@ -160,13 +163,14 @@ impl fmt::Debug for Care {
 }
 
 impl Care {
-    /// Returns the care for an agent; `inner` watches the calls that are sent.
+    /// Returns the care for an agent; `inner` observes the calls that are sent.
     pub fn new(settings: CareSettings, inner: Option<Arc<dyn CallWatch>>) -> Self {
         let state = State {
             failures: 0,
             closed_again: None,
             is_trying: false,
             last_failure: None,
+            failed_at: None,
             answered_at: None,
             tokens: settings.rate.map_or(0.0, f64::from),
             filled_at: Instant::now(),
@@ -185,11 +189,12 @@ impl Care {
         }
     }
 
+    /// Locks the state. A panic of another holder leaves it valid.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what the calls to the agent came to.
+    /// Returns the results of the last calls to the agent.
     pub fn health(&self) -> AgentHealth {
         let state = self.state();
         AgentHealth {
@@ -205,7 +210,7 @@ impl Care {
         }
     }
 
-    /// Lets a call pass, or one of them while the circuit is half open.
+    /// Admits a call; while the circuit is half open, only one at a time.
     fn check_circuit(&self) -> Result<(), CallRefused> {
         let mut state = self.state();
         let Some(closed_again) = state.closed_again else { return Ok(()) };
@@ -221,7 +226,7 @@ impl Care {
         Err(CallRefused { code: CIRCUIT_OPEN, reason })
     }
 
-    /// Returns how long a call waits for its place in the rate; `None` if it would wait too long.
+    /// Reserves a place in the rate. Returns how long the call must wait, or `None` if it would wait too long.
     fn reserve(&self) -> Option<Duration> {
         let Some(rate) = self.settings.rate.map(f64::from) else { return Some(Duration::ZERO) };
         let mut state = self.state();
@@ -237,6 +242,7 @@ impl Care {
         Some(wait)
     }
 
+    /// Waits for a place in the concurrency and in the rate.
     async fn take_turn(&self) -> Result<Option<OwnedSemaphorePermit>, CallRefused> {
         let busy = |limit: String| CallRefused {
             code: BUSY,
@@ -259,16 +265,28 @@ impl Care {
         Ok(permit)
     }
 
+    /// Records a response: closes the circuit.
     fn handle_answered(&self) {
         let mut state = self.state();
         (state.failures, state.closed_again, state.is_trying) = (0, None, false);
         (state.last_failure, state.answered_at) = (None, Some(Instant::now()));
     }
 
+    /// Handles a call whose connection broke. Those that were under way at the last failure are part of it.
+    fn handle_broken(&self, why: String, begun_at: Instant) {
+        let mut state = self.state();
+        if state.failed_at.is_some_and(|failed_at| begun_at <= failed_at) {
+            state.last_failure = Some(why);
+            return;
+        }
+        drop(state);
+        self.handle_absent(why);
+    }
+
     fn handle_absent(&self, why: String) {
         let mut state = self.state();
         state.failures = state.failures.saturating_add(1);
-        state.last_failure = Some(why);
+        (state.last_failure, state.failed_at) = (Some(why), Some(Instant::now()));
         state.is_trying = false;
         if self.settings.failures > 0 && state.failures >= self.settings.failures {
             state.opened += u64::from(state.closed_again.is_none());
@@ -277,13 +295,14 @@ impl Care {
     }
 }
 
-/// A call that was sent to the agent, seen by its care and by the watch of the host.
+/// A call that was sent, observed by the care and by the host.
 #[derive(Debug)]
 struct CareGuard {
     care: Arc<Care>,
-    /// Held until the call is over.
+    /// The permit, held until the call ends.
     turn: Option<OwnedSemaphorePermit>,
     inner: Option<Box<dyn CallGuard>>,
+    begun_at: Instant,
     is_settled: bool,
 }
 
@@ -301,12 +320,16 @@ impl CallGuard for CareGuard {
     }
 
     fn handle_failure(&mut self, error: &ClientError) {
-        let is_absent = matches!(error, ClientError::Connect { .. } | ClientError::Request { .. })
+        let is_broken = matches!(error, ClientError::Request { .. });
+        let is_absent = matches!(error, ClientError::Connect { .. })
             || matches!(error, ClientError::Timeout { .. } if !self.is_settled);
-        if is_absent {
-            self.is_settled = true;
+        if is_broken {
+            self.care.handle_broken(error.to_string(), self.begun_at);
+        } else if is_absent {
             self.care.handle_absent(error.to_string());
         }
+        // A call that was part of an earlier failure is not settled: if it was the one that tried, another one may.
+        self.is_settled |= is_absent;
         if let Some(inner) = &mut self.inner {
             inner.handle_failure(error);
         }
@@ -317,14 +340,14 @@ impl Drop for CareGuard {
     fn drop(&mut self) {
         drop(self.turn.take());
         self.care.in_flight.fetch_sub(1, Ordering::Relaxed);
-        // A call that its caller gave up says nothing about the agent; another one may try.
+        // A call that its caller abandoned shows nothing about the agent; another one may probe.
         if !self.is_settled {
             self.care.state().is_trying = false;
         }
     }
 }
 
-/// The watch of a client: clones of the care are held by its guards.
+/// The observer of an HTTP client; its guards hold clones of the care.
 #[derive(Debug, Clone)]
 pub struct CareWatch(pub Arc<Care>);
 
@@ -333,9 +356,11 @@ impl CallWatch for CareWatch {
         let care = &self.0;
         Box::pin(async move {
             care.check_circuit()?;
-            // From here on a caller that gives up while it waits releases the attempt for another call.
+            // From here on, a caller that abandons the wait releases the probe for another call.
             care.in_flight.fetch_add(1, Ordering::Relaxed);
-            let mut guard = CareGuard { care: Arc::clone(care), turn: None, inner: None, is_settled: false };
+            let begun_at = Instant::now();
+            let mut guard =
+                CareGuard { care: Arc::clone(care), turn: None, inner: None, begun_at, is_settled: false };
             guard.turn = care.take_turn().await?;
             care.calls.fetch_add(1, Ordering::Relaxed);
             let save = |saved: u32| Some(saved.saturating_add(1).min(RETRY_BUDGET));
@@ -373,7 +398,7 @@ impl CallWatch for CareWatch {
     }
 }
 
-/// Returns a number from 0 to 1 that differs from caller to caller.
+/// Returns a random number from 0 to 1.
 fn chance() -> f64 {
     use std::hash::{BuildHasher as _, RandomState};
     let bits = u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default();
@@ -424,6 +449,34 @@ mod tests {
         assert!(health.is_available && health.failures == 0 && health.in_flight == 0, "{health:?}");
         assert_eq!(health.circuit_opened, 1);
         assert!(begin(&watch).await.is_ok(), "an agent that answers with an error is there");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_one_cut_broke_are_one_failure() {
+        let watch = CareWatch(Arc::new(Care::new(CareSettings::default(), None)));
+        let cut = || ClientError::Request {
+            upstream: "http://a".to_owned(),
+            reason: "connection closed".to_owned(),
+        };
+        let mut under_way = Vec::new();
+        for _ in 0..38 {
+            under_way.push(begin(&watch).await.unwrap());
+        }
+        tokio::time::advance(Duration::from_millis(1)).await;
+        for call in &mut under_way {
+            call.handle_failure(&cut());
+        }
+        let health = watch.0.health();
+        assert!(health.is_available && health.failures == 1, "{health:?}");
+        for _ in 0..4 {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            begin(&watch).await.unwrap().handle_failure(&cut());
+        }
+        assert_eq!(
+            begin(&watch).await.unwrap_err().code,
+            CIRCUIT_OPEN,
+            "calls that begin and break do count"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Failed calls as failures of runs: a stable code, and one sentence that names the cause.
+//! Describes failed calls as failures of runs: a stable code, and one sentence with the cause.
 
 use aqueduct_core::RunFailure;
 use aqueduct_transport_http::ClientError;
@@ -9,12 +9,12 @@ use http::{Response, header};
 pub const UNREACHABLE: &str = "upstream_unreachable";
 /// The code of a run whose agent took longer than a timeout.
 pub const TIMEOUT: &str = "upstream_timeout";
-/// The code of a run whose agent answered something other than a stream.
+/// The code of a run whose agent responded with something other than a stream.
 pub const REFUSED: &str = "upstream_refused";
 /// The code of a run whose agent requires credentials, or other credentials.
 pub const UNAUTHORIZED: &str = "upstream_unauthorized";
 
-/// Characters of an error body that are repeated. A longer body is an error page.
+/// The longest quotation of an error body, in characters. A longer body is an error page.
 const MESSAGE_CHARS: usize = 200;
 
 /// Returns the failure of a request that could not be built.
@@ -22,7 +22,7 @@ pub fn unsent(message: String) -> RunFailure {
     RunFailure::new(UNREACHABLE, message)
 }
 
-/// Returns a failed request as the failure of a run.
+/// Returns the failure of a run for a failed request.
 pub fn failure_of(error: &ClientError) -> RunFailure {
     match error {
         ClientError::NotAStream(response) => refused(response),
@@ -30,7 +30,7 @@ pub fn failure_of(error: &ClientError) -> RunFailure {
     }
 }
 
-/// Returns the code of a run that fails by this error.
+/// Returns the code of a run that fails with this error.
 pub fn failure_code(error: &ClientError) -> &'static str {
     match error {
         ClientError::NotAStream(_) => REFUSED,
@@ -44,6 +44,7 @@ pub fn failure_code(error: &ClientError) -> &'static str {
     }
 }
 
+/// Returns the failure for a response that is not a stream; missing or refused credentials have a code of their own.
 fn refused(response: &Response<Bytes>) -> RunFailure {
     let code = match response.status().as_u16() {
         401 | 403 => UNAUTHORIZED,
@@ -52,7 +53,7 @@ fn refused(response: &Response<Bytes>) -> RunFailure {
     RunFailure::new(code, describe_refusal(response))
 }
 
-/// Describes an answer that is not a stream, in one sentence.
+/// Describes a response that is not a stream, in one sentence.
 pub fn describe_refusal(response: &Response<Bytes>) -> String {
     let status = response.status();
     let kind = content_type(response);
@@ -69,25 +70,26 @@ pub fn describe_refusal(response: &Response<Bytes>) -> String {
     }
 }
 
-/// Returns the address that a redirect names, without its query, which may hold secrets.
+/// Returns the target of a redirect without its query, which may contain secrets.
 fn redirect_target(response: &Response<Bytes>) -> Option<String> {
     let location = response.headers().get(header::LOCATION)?.to_str().ok()?;
     let address = location.split(['?', '#']).next().unwrap_or_default();
     Some(address.chars().take(MESSAGE_CHARS).collect()).filter(|address: &String| !address.is_empty())
 }
 
+/// Returns the media type, or an empty text.
 fn content_type(response: &Response<Bytes>) -> &str {
     let value = response.headers().get(header::CONTENT_TYPE);
     value.and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Returns `true` if the body is JSON by its type.
+/// Returns `true` if the media type is JSON.
 pub fn is_json(response: &Response<Bytes>) -> bool {
     let essence = content_type(response).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json" || essence.ends_with("+json")
 }
 
-/// Returns the message of an error in JSON or plain text; `None` for a page that is made for browsers.
+/// Returns the message of an error in JSON or plain text, or `None` for a page for browsers.
 fn body_message(response: &Response<Bytes>) -> Option<String> {
     let text = String::from_utf8_lossy(response.body());
     let message = if is_json(response) {

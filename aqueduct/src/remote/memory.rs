@@ -1,25 +1,26 @@
-//! [`ThreadMemory`]: what an agent keeps of threads between their runs, for a bounded number of threads.
+//! [`ThreadMemory`]: a bounded cache of the state of threads between their runs.
 //!
 //! ```text
 //! insert ──► recent ── full ──► older (the former `older` is dropped)
 //! change ◄── recent, else older
 //! ```
 //!
-//! Two generations without an order inside: the threads of the last half are certain to be found. An exact order would
-//! cost a list beside the table. The key names the principal too: a thread of another principal is another thread.
+//! Two generations without an order inside: the most recent half of the threads is always found. An exact order would
+//! cost a list beside the table. The key includes the principal: the same id of another principal is another thread.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-/// Values by key, of which the oldest are dropped.
+/// A map that drops its oldest entries.
 #[derive(Debug)]
 pub struct ThreadMemory<K, V> {
-    /// Entries of one generation.
+    /// The size of one generation.
     limit: usize,
     generations: Mutex<Generations<K, V>>,
 }
 
+/// The two generations of a memory.
 #[derive(Debug)]
 struct Generations<K, V> {
     recent: HashMap<K, V>,

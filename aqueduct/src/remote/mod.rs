@@ -1,12 +1,13 @@
-//! What remote agents of every protocol share: how calls are made, what they carry, and how failed calls are described.
+//! Shared by remote agents of every protocol: sending calls, their headers, and the description of failures.
 //!
 //! ```text
 //! RemoteSettings ──► Connection ──► request: headers of the run's context, of the protocol, credentials ──► Client
 //!                                                                                    limits, circuit: Care ──┘
 //! ```
 //!
-//! Calls go to the configured origin and to hosts that the settings allow; credentials, configured headers and headers of
-//! the caller go to the configured origin alone (`bounds`). Redirects are not followed. This module knows no agent protocol.
+//! Calls are sent to the configured origin and to hosts that the settings allow; credentials, configured headers and
+//! headers of the caller are sent to the configured origin alone (`bounds`). Redirects are not followed. This module
+//! knows no agent protocol.
 
 mod bounds;
 mod care;
@@ -32,7 +33,7 @@ pub use describe::{
 pub use memory::ThreadMemory;
 pub use settings::{RemoteSettings, Secret};
 
-/// The calls to one remote agent. Clones share their connections.
+/// Sends the calls to one remote agent. Clones share connections.
 #[derive(Debug, Clone)]
 pub struct Connection {
     client: Client,
@@ -42,11 +43,11 @@ pub struct Connection {
     bounds: Bounds,
 }
 
-/// Headers of a call's context that go to allowed hosts too: they prove and describe no caller.
+/// Headers of a call's context that are also sent to allowed hosts: they identify no caller.
 const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
 
 impl Connection {
-    /// Returns a connection to the agent at `url`. Nothing is connected yet.
+    /// Returns a connection to the agent at `url`. No socket is opened yet.
     ///
     /// # Errors
     ///
@@ -70,28 +71,28 @@ impl Connection {
         })
     }
 
-    /// Returns the reason why no call goes to `url`: an address that a card names and the settings do not allow.
+    /// Checks whether `url`, which a card may name, may be called.
     ///
     /// # Errors
     ///
-    /// Returns the reason.
+    /// Returns the reason why it may not.
     pub fn check(&self, url: &str) -> Result<(), String> {
         let uri: Uri = url.parse().map_err(|error| format!("`{url}` is not an address: {error}"))?;
         self.bounds.reach(&uri).map(drop)
     }
 
-    /// Returns the HTTP client, for callers that read answers themselves.
+    /// Returns the HTTP client, for callers that read responses themselves.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Returns what the calls to the agent came to.
+    /// Returns the results of the last calls to the agent.
     pub fn health(&self) -> AgentHealth {
         self.care.health()
     }
 
-    /// Builds a request with the headers of `context`, then `headers`, then what the settings add. A request to an allowed
-    /// host has `headers` and the trace context alone.
+    /// Builds a request with the headers of `context`, then `headers`, then those of the settings. A request to an
+    /// allowed host has only `headers` and the trace context.
     ///
     /// # Errors
     ///
@@ -128,13 +129,14 @@ impl Connection {
     }
 }
 
-/// A value that stays out of logs: a context may carry tokens.
+/// Returns a header value that is kept out of logs: a context may contain tokens.
 fn sensitive(value: &str) -> Result<HeaderValue, String> {
     let mut value = HeaderValue::from_str(value).map_err(|error| error.to_string())?;
     value.set_sensitive(true);
     Ok(value)
 }
 
+/// Returns the limits and timeouts of the HTTP client.
 fn client_config(settings: &RemoteSettings) -> ClientConfig {
     let events = sse::DecodeLimits { line: settings.frame_bytes, event: settings.frame_bytes };
     let limits = ClientLimits { body_bytes: settings.frame_bytes, events, ..ClientLimits::default() };
@@ -153,7 +155,7 @@ fn client_config(settings: &RemoteSettings) -> ClientConfig {
     }
 }
 
-/// Returns the failure of an upstream that sends what its protocol does not allow.
+/// Returns the failure of an upstream that violates its protocol.
 #[cfg(any(feature = "a2a", feature = "agui"))]
 pub(crate) fn invalid(message: impl std::fmt::Display) -> RunFailure {
     RunFailure::new(RunFailure::UPSTREAM_INVALID, message.to_string())

@@ -1,4 +1,4 @@
-//! [`RemoteSettings`]: how a remote agent is called.
+//! [`RemoteSettings`]: the settings of calls to a remote agent.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use http::{HeaderName, HeaderValue};
 use super::care::CareSettings;
 use crate::error::Error;
 
-/// Bytes of one event of a stream, or of one answer. A tool result can be large; a file in an event is larger.
+/// The largest event of a stream or response, in bytes. A tool result can be large; a file in an event is larger.
 const FRAME_BYTES: usize = 10 * 1024 * 1024;
 /// An agent may think for long before its first byte.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(300);
-/// A stream without a byte or a keep-alive for this long is taken for dead.
+/// A stream without a byte or a keep-alive for this long counts as dead.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
-/// A healthy network answers in milliseconds; two lost packets take 3 s.
+/// A healthy network connects in milliseconds; two lost packets take 3 s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How a remote agent is called: credentials, timeouts, limits, TLS.
+/// The settings of calls to a remote agent: credentials, timeouts, limits, TLS.
 ///
 /// # Examples
 ///
@@ -35,24 +35,24 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RemoteSettings {
-    /// Sent as `Authorization: Bearer`, to the configured origin alone.
+    /// The bearer token, sent only to the configured origin.
     pub credentials: Option<Secret>,
-    /// Sent with every request to the configured origin.
+    /// Headers that are sent with every request to the configured origin.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Hosts beside the configured one that the agent may name as its own, in its card: `host`, for all of its ports, or
-    /// `host:port`. They get no credentials, no configured headers and no headers of callers.
+    /// Hosts beside the configured one that the card may name: `host`, for all of its ports, or `host:port`. They
+    /// receive no credentials, no configured headers and no headers of callers.
     pub hosts: Vec<String>,
-    /// Until the connection stands, TLS included.
+    /// The timeout of connecting, TLS included.
     pub connect_timeout: Duration,
-    /// From the request to the head of its answer.
+    /// The timeout from the request to the head of its response.
     pub response_timeout: Duration,
-    /// Between two reads of a stream.
+    /// The timeout between two reads of a stream.
     pub idle_timeout: Duration,
-    /// Bytes of one event of a stream, or of one answer.
+    /// The largest event of a stream or response, in bytes.
     pub frame_bytes: usize,
-    /// Limits, retries of connects, and when the agent is given up for a while.
+    /// Limits, retries of connects, and the circuit breaker.
     pub care: CareSettings,
-    /// Watches the calls that are sent: measures, trace context.
+    /// Observes the calls that are sent: measurements, trace context.
     pub watch: Option<Arc<dyn CallWatch>>,
     /// Trusted authorities and the client certificate; by default the public authorities and none.
     #[cfg(feature = "tls")]
@@ -78,13 +78,13 @@ impl Default for RemoteSettings {
 }
 
 impl RemoteSettings {
-    /// Sends this bearer token.
+    /// Sets the bearer token.
     pub fn with_credentials(mut self, token: impl Into<String>) -> Self {
         self.credentials = Some(Secret::new(token));
         self
     }
 
-    /// Sends this header with every request to the configured host. Its value stays out of logs.
+    /// Adds a header to every request to the configured host. Its value is kept out of logs.
     ///
     /// # Errors
     ///
@@ -98,43 +98,43 @@ impl RemoteSettings {
         Ok(self)
     }
 
-    /// Lets the agent name these hosts as its own beside the configured one: `host`, or `host:port`.
+    /// Allows the card to name these hosts beside the configured one: `host`, or `host:port`.
     pub fn with_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
         self.hosts.extend(hosts);
         self
     }
 
-    /// Sets the time until the connection stands.
+    /// Sets the timeout of connecting.
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Sets the time from a request to the head of its answer.
+    /// Sets the timeout from a request to the head of its response.
     pub fn with_response_timeout(mut self, timeout: Duration) -> Self {
         self.response_timeout = timeout;
         self
     }
 
-    /// Sets the time between two reads of a stream.
+    /// Sets the timeout between two reads of a stream.
     pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = timeout;
         self
     }
 
-    /// Sets the bytes of one event of a stream, or of one answer.
+    /// Sets the largest event of a stream or response, in bytes.
     pub fn with_frame_bytes(mut self, bytes: usize) -> Self {
         self.frame_bytes = bytes;
         self
     }
 
-    /// Sets limits, retries of connects, and when the agent is given up for a while.
+    /// Sets limits, retries of connects, and the circuit breaker.
     pub fn with_care(mut self, care: CareSettings) -> Self {
         self.care = care;
         self
     }
 
-    /// Watches the calls that are sent.
+    /// Sets the observer of calls.
     pub fn with_watch(mut self, watch: Arc<dyn CallWatch>) -> Self {
         self.watch = Some(watch);
         self
@@ -148,7 +148,7 @@ impl RemoteSettings {
     }
 }
 
-/// A secret. Never printed.
+/// A secret, which is redacted in debug output.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

@@ -9,8 +9,12 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// Chunks of an unpaced stream.
 pub(crate) const CHUNKS: u64 = 200_000;
-/// The text of a chunk. Its last character occurs nowhere else.
+/// The text of a chunk. Its mark `~` occurs nowhere else.
 const WORDS: &str = "some twenty bytes ok~";
+/// The same as a piece of an answer that comes in status texts: a space at its end says that more follows.
+const FRAGMENT: &str = "some twenty bytes o~ ";
+/// The same as a progress report.
+const NOTICE: &str = "Reading twenty bytes~…";
 /// The time between two chunks of a paced stream.
 const PACE: Duration = Duration::from_millis(20);
 /// The size of a write in a burst: about the capacity of a socket.
@@ -43,6 +47,8 @@ async fn serve(mut socket: TcpStream) -> std::io::Result<()> {
     socket.write_all(stream.frame(&working.to_string()).as_bytes()).await?;
     match mode {
         "burst" => stream.burst(&mut socket).await?,
+        "fragments" => stream.statuses(FRAGMENT, &mut socket).await?,
+        "notices" => stream.statuses(NOTICE, &mut socket).await?,
         "paced" => return stream.paced(&mut socket).await,
         _ => return stream.idle(&mut socket).await,
     }
@@ -94,6 +100,25 @@ impl Stream {
         }
         let rest = usize::try_from(left % together).unwrap();
         socket.write_all(chunk.repeat(rest).as_bytes()).await
+    }
+
+    /// A status text, as Strands sends it: with a message id of its own and a time.
+    fn status(&self, words: &str, number: u64) -> String {
+        self.frame(&format!(
+            r#"{{"contextId":"context-1","final":false,"kind":"status-update","status":{{"message":{{"contextId":"context-1","kind":"message","messageId":"38be2194-678a-4ac5-8d9f-{number:012x}","parts":[{{"kind":"text","text":"{words}"}}],"role":"agent","taskId":"task-1"}},"state":"working","timestamp":"2026-11-17T04:08:12.214170+00:00"}},"taskId":"task-1"}}"#
+        ))
+    }
+
+    async fn statuses(&self, words: &str, socket: &mut TcpStream) -> std::io::Result<()> {
+        let mut batch = String::new();
+        for number in 0..CHUNKS {
+            batch.push_str(&self.status(words, number));
+            if batch.len() >= BATCH {
+                socket.write_all(batch.as_bytes()).await?;
+                batch.clear();
+            }
+        }
+        socket.write_all(batch.as_bytes()).await
     }
 
     async fn paced(&self, socket: &mut TcpStream) -> std::io::Result<()> {

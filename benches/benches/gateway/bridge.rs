@@ -87,11 +87,19 @@ struct Frame<'a> {
 #[derive(Deserialize)]
 struct Update<'a> {
     #[serde(borrow)]
-    artifact: Option<Artifact<'a>>,
+    artifact: Option<Content<'a>>,
+    #[serde(borrow)]
+    status: Option<Status<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Artifact<'a> {
+struct Status<'a> {
+    #[serde(borrow)]
+    message: Option<Content<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Content<'a> {
     #[serde(borrow)]
     parts: Vec<Part<'a>>,
 }
@@ -108,7 +116,9 @@ fn translate(read: &mut BytesMut, out: &mut Vec<u8>) {
         let frame = std::str::from_utf8(&read[done + "data: ".len()..done + length]).unwrap();
         done += length + 2;
         let frame: Frame<'_> = serde_json::from_str(frame).unwrap();
-        for part in frame.result.artifact.iter().flat_map(|artifact| &artifact.parts) {
+        let Update { artifact, status } = frame.result;
+        let contents = artifact.into_iter().chain(status.and_then(|status| status.message));
+        for part in contents.flat_map(|content| content.parts) {
             out.extend_from_slice(
                 br#"data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"message-1","delta":"#,
             );

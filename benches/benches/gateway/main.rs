@@ -8,10 +8,12 @@
 //!                                   └ `@ag-ui/a2a` with `@ag-ui/encoder` in node
 //! ```
 //!
-//! * `burst`: one stream as fast as it goes, in CPU of the relay and in time of the clock;
+//! * `burst`: one stream as fast as it goes, in artifact chunks and in status texts, in CPU of the relay and in time of the
+//!   clock;
 //! * `telemetry`: the burst with traces and metrics exported, against none, asked in turn;
-//! * `paced`: a hundred streams of fifty chunks a second;
+//! * `paced`: a hundred and four hundred streams of fifty chunks a second;
 //! * `idle`: memory of a started and silent stream, at ten thousand, or as many as the limit of open files allows;
+//! * `peak`: memory before, during and a minute after two thousand streams;
 //! * `start`: time to the first answer, memory after it, and size of the program.
 //!
 //! All parts are separate processes; CPU time is that of the relay's threads. One part only:
@@ -67,6 +69,9 @@ fn measure(is_wanted: impl Fn(&str) -> bool) {
     }
     if is_wanted("idle") {
         parts::idle();
+    }
+    if is_wanted("peak") {
+        parts::peak();
     }
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("\nload of the machine after: {}", load.trim());

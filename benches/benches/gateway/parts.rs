@@ -1,4 +1,4 @@
-//! The three parts that compare relays: `burst`, `paced`, `idle`.
+//! The parts that compare relays: `burst`, `paced`, `idle`, `peak`.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +7,11 @@ use aqueduct_benches::process::{Server, float};
 use crate::agent::CHUNKS;
 use crate::relays::Relay;
 
-/// Rounds of a burst; the first is a warm-up, the best of the others counts.
-const ROUNDS: usize = 4;
-const PACED_STREAMS: u64 = 100;
+/// Rounds of a burst that count. One more goes before them.
+const ROUNDS: usize = 5;
+const PACED_STREAMS: [u64; 2] = [100, 400];
+const PEAK_STREAMS: u64 = 2_000;
+const PEAK_SECONDS: u64 = 60;
 const PACED_SECONDS: u64 = 10;
 const IDLE_STREAMS: u64 = 10_000;
 /// The first streams include one-time costs.
@@ -17,39 +19,75 @@ const WARM_UP: u64 = 50;
 /// Files that a relay needs in addition to those of its streams.
 const OTHER_FILES: u64 = 2 * WARM_UP + 60;
 
+/// The bursts by their modes.
+const BURSTS: [(&str, &str); 3] = [
+    ("burst", "artifact chunks"),
+    ("fragments", "status texts, pieces of the answer"),
+    ("notices", "status texts, progress reports"),
+];
+
+/// All relays at once, asked in turn, so that each round meets the same neighbours. Medians of the rounds.
 pub(crate) fn burst() {
-    println!("\none stream of {CHUNKS} chunks of about 20 bytes, unpaced");
-    println!(
-        "{:<22} {:>13} {:>9} {:>10} {:>13}",
-        "", "CPU µs/chunk", "x proxy", "x bridge", "clock µs/chunk"
-    );
     let agent = Server::own("agent", &[]);
-    let mut known: Vec<f64> = Vec::new();
-    for relay in Relay::all(&agent) {
-        let (cpu, clock) = best_burst(&relay);
-        known.push(cpu);
-        let over = |other: usize| known.get(other).map_or(1.0, |other| cpu / other);
-        println!("{:<22} {cpu:>13.3} {:>9.2} {:>10.2} {clock:>13.3}", relay.name, over(0), over(1));
+    let relays: Vec<Relay> = Relay::all(&agent).collect();
+    for (mode, what) in BURSTS {
+        println!("\none stream of {CHUNKS} {what} of about 20 bytes, unpaced, medians of {ROUNDS} rounds");
+        println!(
+            "{:<22} {:>13} {:>9} {:>10} {:>13}",
+            "", "CPU µs/chunk", "x proxy", "x bridge", "clock µs/chunk"
+        );
+        let rounds: Vec<Vec<(f64, f64)>> =
+            (0..=ROUNDS).map(|_| relays.iter().map(|relay| drain(relay, mode)).collect()).skip(1).collect();
+        let figure =
+            |pick: &dyn Fn(&[(f64, f64)]) -> f64| median(rounds.iter().map(|round| pick(round)).collect());
+        for (place, relay) in relays.iter().enumerate() {
+            let cpu = figure(&|round| round[place].0);
+            let over = |other: usize| figure(&|round| round[place].0 / round[other].0);
+            let clock = figure(&|round| round[place].1);
+            println!("{:<22} {cpu:>13.3} {:>9.2} {:>10.2} {clock:>13.3}", relay.name, over(0), over(1));
+        }
     }
 }
 
-/// Returns the best of several bursts, as [`drain`] measures them.
-pub(crate) fn best_burst(relay: &Relay) -> (f64, f64) {
-    let rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| drain(relay)).collect();
-    let best = |pick: fn(&(f64, f64)) -> f64| rounds[1..].iter().map(pick).fold(f64::INFINITY, f64::min);
-    (best(|round| round.0), best(|round| round.1))
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// Microseconds per chunk of one burst: of CPU, and of the clock.
-pub(crate) fn drain(relay: &Relay) -> (f64, f64) {
+pub(crate) fn drain(relay: &Relay, mode: &str) -> (f64, f64) {
     let (before, begun) = (relay.server.process.cpu(), Instant::now());
-    assert_eq!(relay.client("drain", "burst", &[]).line(), "done");
+    assert_eq!(relay.client("drain", mode, &[]).line(), "done");
     let clock = begun.elapsed().as_secs_f64() * 1e6;
     (float(relay.server.process.cpu() - before) / 1e3 / float(CHUNKS), clock / float(CHUNKS))
 }
 
+/// Memory before, during and after a peak of streams whose clients leave.
+pub(crate) fn peak() {
+    println!("\na peak of {PEAK_STREAMS} streams, and {PEAK_SECONDS} s after their clients left");
+    println!("{:<22} {:>10} {:>10} {:>10} {:>9}", "resident MB", "before", "peak", "after", "x before");
+    let agent = Server::own("agent", &[]);
+    for relay in Relay::all(&agent) {
+        let memory = || float(relay.server.process.memory()) / 1e6;
+        relay.client("hold", "idle", &[WARM_UP]).line();
+        rest();
+        let before = memory();
+        let mut held = relay.client("hold", "idle", &[PEAK_STREAMS]);
+        held.line();
+        let peak = memory();
+        drop(held);
+        std::thread::sleep(Duration::from_secs(PEAK_SECONDS));
+        let after = memory();
+        println!("{:<22} {before:>10.1} {peak:>10.1} {after:>10.1} {:>9.2}", relay.name, after / before);
+    }
+}
+
 pub(crate) fn paced() {
-    println!("\n{PACED_STREAMS} streams x 50 chunks/s for {PACED_SECONDS} s");
+    PACED_STREAMS.into_iter().for_each(paced_streams);
+}
+
+fn paced_streams(streams: u64) {
+    println!("\n{streams} streams x 50 chunks/s for {PACED_SECONDS} s");
     println!(
         "{:<22} {:>13} {:>9} {:>10} {:>10} {:>9} {:>9}",
         "", "CPU µs/chunk", "x proxy", "p50 µs", "p99 µs", "x proxy", "RSS MB"
@@ -57,7 +95,7 @@ pub(crate) fn paced() {
     let agent = Server::own("agent", &[]);
     let mut proxy = None;
     for relay in Relay::all(&agent) {
-        let mut client = relay.client("listen", "paced", &[PACED_STREAMS, PACED_SECONDS]);
+        let mut client = relay.client("listen", "paced", &[streams, PACED_SECONDS]);
         client.line();
         let before = relay.server.process.cpu();
         let line = client.line();

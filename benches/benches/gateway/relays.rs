@@ -58,7 +58,7 @@ pub(crate) fn aqueduct_with(agent: &str, more: &str) -> Option<Relay> {
     let mut toml =
         "[server]\nconnections = 30000\n[runs]\nlimit = 30000\n[log]\nlevel = \"warn\"\n".to_owned();
     toml.push_str(more);
-    for mode in ["burst", "paced", "idle"] {
+    for mode in ["burst", "fragments", "notices", "paced", "idle"] {
         let a2a =
             format!("a2a = {{ url = \"http://{agent}/{mode}\", binding = \"jsonrpc\", version = \"0.3\" }}");
         write!(toml, "[agents.{mode}]\n{a2a}\ntimeouts.idle = \"1h\"\n").unwrap();

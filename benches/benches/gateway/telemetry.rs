@@ -1,8 +1,9 @@
 //! What telemetry costs: the same burst with and without its export.
 //!
 //! A ratio that holds on a machine that does other work: CPU that the kernel charged to the gateway, never time of the clock;
-//! all gateways at once, asked in turn, so that each round meets the same neighbours; each round's ratio to the gateway without
-//! telemetry of that round, and the median of the rounds. The second gateway without telemetry says how exact that is.
+//! all gateways at once, measured in turn, so that each round meets the same neighbours; each round's ratio to the
+//! gateway without telemetry of that round, and the median of the rounds. The second gateway without telemetry shows
+//! the precision.
 
 use aqueduct_benches::process::Server;
 use axum::Router;
@@ -53,7 +54,7 @@ fn rounds(relays: &[Relay]) -> Vec<Vec<f64>> {
     let round = |first: usize| {
         let mut round = vec![0.0; relays.len()];
         for place in (0..relays.len()).map(|step| (first + step) % relays.len()) {
-            round[place] = drain(&relays[place]).0;
+            round[place] = drain(&relays[place], "burst").0;
         }
         round
     };

@@ -130,7 +130,7 @@ impl MessageMerger {
     ///
     /// # Errors
     ///
-    /// Returns an error of [`Fault::Source`](crate::error::Fault) if the turn exceeds a limit of [`MergeLimits`]. The merger is
+    /// Returns an error of [`Fault::Peer`](crate::error::Fault) if the turn exceeds a limit of [`MergeLimits`]. The merger is
     /// unchanged and can be finished.
     pub fn handle_update(&mut self, mut update: Update) -> Result<(), Error> {
         update.drop_empty_ids();

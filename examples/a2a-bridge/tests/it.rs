@@ -20,7 +20,7 @@ const QUESTION: &str = include_str!("../../../tests/fixtures/a2a/v1-jsonrpc-inpu
 /// What the agent was sent: the bodies, in order.
 type Heard = Arc<Mutex<Vec<Value>>>;
 
-/// An agent that says what one said when it was recorded. To `hang` it never says how it ended.
+/// An agent that replays a recording. To `hang` it never sends an end.
 async fn agent() -> (String, Heard) {
     let server = Server::bind("127.0.0.1:0", ServerConfig::default()).await.unwrap();
     let address = server.local_addr().unwrap().to_string();
@@ -108,7 +108,7 @@ async fn a_reader_that_goes_away_stops_the_task() {
         });
     });
     left.await.unwrap();
-    // The test runner ends this if the agent is never told.
+    // The test runner ends this test if the agent never receives a cancel.
     while heard.lock().unwrap().len() < 2 {
         tokio::task::yield_now().await;
     }

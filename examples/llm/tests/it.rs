@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use serde_json::{Value, json};
 
-/// A model that repeats what it was asked, word by word; it refuses `fail`, and breaks off after `cut`.
+/// A model that repeats the prompt, word by word; it refuses `fail`, and breaks off after `cut`.
 async fn completions(body: String) -> Response {
     let request: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&request["model"], &request["stream"]), (&json!("parrot"), &json!(true)));

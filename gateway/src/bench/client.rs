@@ -1,4 +1,4 @@
-//! AG-UI clients that count what comes and look at the clock.
+//! AG-UI clients that count the events they receive and measure their latency.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
-/// What came of one unpaced stream.
+/// The result of one unpaced stream.
 #[derive(Debug)]
 pub(super) struct Burst {
     pub(super) deltas: u64,
@@ -57,14 +57,14 @@ impl Clients {
         while let Some(event) = stream.next().await {
             let data = event?.data;
             burst.bytes += data.len() as u64;
-            // Chunks that waited for a slow reader come as one.
+            // Chunks that waited for a slow reader arrive merged into one event.
             burst.deltas += u64::try_from(data.matches("some words ").count()).unwrap_or(0);
         }
         burst.elapsed = begun.elapsed();
         Ok(burst)
     }
 
-    /// How long each chunk took, sorted.
+    /// Returns the latency of each chunk, sorted.
     pub(super) async fn paced(&self, streams: usize) -> anyhow::Result<Vec<Duration>> {
         let all = try_join_all((0..streams).map(|_| self.latencies())).await?;
         let mut latencies: Vec<Duration> = all.into_iter().flatten().collect();
@@ -79,7 +79,7 @@ impl Clients {
             let value: Value = serde_json::from_str(&event?.data)?;
             let now = self.begun.elapsed();
             let words = value.get("delta").and_then(Value::as_str).unwrap_or_default();
-            // Chunks that waited for a slow reader come as one.
+            // Chunks that waited for a slow reader arrive merged into one event.
             let sent =
                 words.split_whitespace().filter_map(|word| word.parse().ok()).map(Duration::from_nanos);
             latencies.extend(sent.map(|sent| now.saturating_sub(sent)));
@@ -87,7 +87,7 @@ impl Clients {
         Ok(latencies)
     }
 
-    /// Streams that have begun and say nothing.
+    /// Opens streams that have begun and send nothing.
     pub(super) async fn idle(&self, streams: usize) -> anyhow::Result<Vec<SseStream>> {
         let mut open = Vec::with_capacity(streams);
         for _ in 0..streams {

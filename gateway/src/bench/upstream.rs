@@ -1,4 +1,4 @@
-//! An A2A agent that costs next to nothing: it writes prepared frames, as the path of the request says.
+//! An A2A agent with negligible cost: it writes prepared frames, selected by the path of the request.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -7,21 +7,21 @@ use anyhow::Context as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a stream can be asked to be: as fast as it goes, paced, silent.
+/// The last path segment selects the stream: unpaced, paced, or silent.
 pub(super) const MODES: [&str; 3] = ["burst", "paced", "idle"];
 
-/// Bytes written at once by a burst. About what a socket takes.
+/// Bytes that a burst writes at once: about the size of a socket buffer.
 const BATCH: usize = 64 * 1024;
-/// Bytes of a request's head.
+/// The largest request head, in bytes.
 const HEAD: usize = 16 * 1024;
 
-/// What is written.
+/// The length and the pace of the streams.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) chunks: u64,
     pub(super) pace: Duration,
     pub(super) paced_for: Duration,
-    /// The clock that chunks tell.
+    /// The reference time of the time stamps in chunks.
     pub(super) begun: Instant,
 }
 
@@ -95,7 +95,7 @@ fn frame(id: &str, result: &str) -> Vec<u8> {
     format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n\n").into_bytes()
 }
 
-/// The last segment of the path, and the JSON-RPC id.
+/// Returns the last segment of the path and the JSON-RPC id.
 async fn read_request(stream: &mut TcpStream) -> std::io::Result<(String, String)> {
     let mut bytes = Vec::new();
     let body = loop {

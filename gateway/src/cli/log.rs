@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// What to do with a run log on disk.
+/// The subcommands of `log`.
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub enum LogCommand {

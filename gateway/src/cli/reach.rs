@@ -1,25 +1,25 @@
-//! Options of the commands that call an agent: which protocol, which configuration, and as whom.
+//! Options of the commands that call an agent: protocol, configuration and credentials.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 
-/// How an agent is reached.
+/// Protocol, configuration and credentials of a call to an agent.
 #[derive(Debug, Clone, Args)]
 pub struct ReachArgs {
-    /// What the URL speaks
+    /// The protocol of the agent at the URL
     #[arg(long, value_enum, default_value_t = UrlProtocol::Auto)]
     pub protocol: UrlProtocol,
     /// The configuration file, for an agent by name
     #[arg(long, value_name = "PATH", default_value = "aqueduct.toml")]
     pub config: PathBuf,
-    /// As whom.
+    /// Credentials and trusted authorities.
     #[command(flatten)]
     pub caller: CallerArgs,
 }
 
-/// What an agent at a URL speaks.
+/// The protocol of an agent at a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum UrlProtocol {
     /// A2A if there is an agent card, else AG-UI
@@ -30,7 +30,7 @@ pub enum UrlProtocol {
     Agui,
 }
 
-/// As whom an agent is called, and whom the call trusts.
+/// Credentials of a call to an agent, and the authorities that the call trusts.
 #[derive(Clone, Default, Args)]
 pub struct CallerArgs {
     /// The bearer token to send: `env:NAME`, `file:PATH`, or the token itself, which other users of this machine can then see
@@ -44,7 +44,7 @@ pub struct CallerArgs {
     pub headers: Vec<(String, String)>,
 }
 
-/// Secrets stay out of logs: only names are shown.
+/// Prints the names of headers only: values and the token are secrets.
 impl std::fmt::Debug for CallerArgs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -53,11 +53,11 @@ impl std::fmt::Debug for CallerArgs {
 }
 
 impl CallerArgs {
-    /// Returns the token, read from where the argument names it.
+    /// Returns the token, resolved from the environment variable or file that the argument names.
     ///
     /// # Errors
     ///
-    /// The variable or file that the argument names does not exist, or is empty.
+    /// Returns an error if the variable or file does not exist or is empty.
     pub(crate) fn token(&self) -> anyhow::Result<Option<String>> {
         let Some(named) = &self.token else { return Ok(None) };
         let token = match named.split_once(':') {
@@ -72,7 +72,7 @@ impl CallerArgs {
         Ok(Some(token.trim().to_owned()))
     }
 
-    /// Returns the file of authorities to trust.
+    /// Returns the file of trusted authorities, if one is set.
     pub(crate) fn ca(&self) -> Option<&Path> {
         self.ca.as_deref()
     }

@@ -15,12 +15,12 @@ pub struct RecordArgs {
     /// An agent of the configuration, or the URL of an agent
     #[arg(value_name = "AGENT|URL")]
     pub target: String,
-    /// What to say to it
+    /// The prompt
     pub prompt: String,
     /// The file to write; standard output without it
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// How the agent is reached.
+    /// Protocol, configuration and credentials of the call.
     #[command(flatten)]
     pub reach: ReachArgs,
 }
@@ -36,7 +36,7 @@ Examples:
   aqueduct record weather \"Will it rain?\" --config /etc/aqueduct.toml -o rain.jsonl
 
 Exit codes:
-  0  recorded, whatever the agent said
+  0  recorded, whatever the agent sent
   1  the agent did not answer, or the file cannot be written
   2  wrong arguments, or no such agent";
 
@@ -49,10 +49,10 @@ pub struct ReplayArgs {
     /// Serve it as the agent `replay` at this address, instead of showing it here
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
-    /// How fast: a factor, or `max`
+    /// The speed: a factor, or `max`
     #[arg(long, default_value = "1")]
     pub speed: Speed,
-    /// How the run is written.
+    /// The output format of the run.
     #[command(flatten)]
     pub form: super::OutputForm,
 }

@@ -13,7 +13,7 @@ pub struct ConvertArgs {
     /// The file to read; standard input without it, or for `-`
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// The dialect of the input; the input tells without it. A wrong one is an error
+    /// The dialect of the input; detected without it. A wrong one is an error
     #[arg(long, value_enum, default_value_t = FromDialect::Auto)]
     pub from: FromDialect,
     /// The dialect of the output
@@ -25,10 +25,10 @@ pub struct ConvertArgs {
     /// How sub-agents are shown in AG-UI [default: attributed in 1.0, tool in 0.0.59]
     #[arg(long, value_enum)]
     pub subagents: Option<SubagentView>,
-    /// How the work on the way to the answer is shown in AG-UI
+    /// How intermediate text is shown in AG-UI
     #[arg(long, value_enum, default_value_t = TextView::Reasoning)]
     pub intermediate: TextView,
-    /// How questions to a human are shown in AG-UI [default: interrupt in 1.0, text in 0.0.59]
+    /// How interrupts are shown in AG-UI [default: interrupt in 1.0, text in 0.0.59]
     #[arg(long, value_enum)]
     pub interrupts: Option<QuestionView>,
     /// The thread id to use, instead of the input's own or `thread`
@@ -40,7 +40,7 @@ pub struct ConvertArgs {
 }
 
 impl ConvertArgs {
-    /// From one dialect to another, with nothing set.
+    /// Returns the arguments of a conversion between two dialects with all other options unset.
     pub(crate) fn plain(from: FromDialect, to: ToDialect) -> Self {
         let intermediate = TextView::Reasoning;
         Self {
@@ -75,7 +75,7 @@ Exit codes:
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[non_exhaustive]
 pub enum FromDialect {
-    /// What the input tells
+    /// Detected from the input
     Auto,
     /// A2A 1.0 (JSON-RPC or HTTP+JSON)
     A2a,
@@ -108,7 +108,7 @@ pub enum ToDialect {
 /// How sub-agents are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SubagentView {
-    /// With a life of their own
+    /// As agents of their own
     Attributed,
     /// As part of the run
     Inline,
@@ -118,7 +118,7 @@ pub enum SubagentView {
     Hidden,
 }
 
-/// How the work on the way to the answer is shown.
+/// How intermediate text is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TextView {
     /// As thinking
@@ -129,7 +129,7 @@ pub enum TextView {
     Hidden,
 }
 
-/// How questions to a human are shown.
+/// How interrupts are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum QuestionView {
     /// As the outcome of the run
@@ -146,10 +146,10 @@ pub struct VerifyArgs {
     /// URL of an agent
     #[arg(value_name = "FILE|URL")]
     pub target: String,
-    /// What to say to the agent at a URL
+    /// The prompt for the agent at a URL
     #[arg(long, default_value = "Hello")]
     pub prompt: String,
-    /// Which client to stand in for
+    /// The client whose rules apply
     #[arg(long, value_enum, default_value_t = ClientDialect::V1_0)]
     pub dialect: ClientDialect,
     /// Report only what a client rejects, not what it loses without noticing
@@ -161,7 +161,7 @@ pub struct VerifyArgs {
     /// Write the report as JSON lines: `--format json`
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
-    /// As whom the agent at a URL is called.
+    /// Credentials of the call to an agent at a URL.
     #[command(flatten)]
     pub caller: CallerArgs,
 }
@@ -185,9 +185,9 @@ pub enum ReportFormat {
 pub struct DiffArgs {
     /// A recorded stream of any dialect; `-` for standard input
     pub left: String,
-    /// Another one
+    /// The stream to compare it with
     pub right: String,
-    /// The dialect of both; each tells its own without it
+    /// The dialect of both; detected without it
     #[arg(long, value_enum, default_value_t = FromDialect::Auto)]
     pub from: FromDialect,
     /// Write differences as JSON lines

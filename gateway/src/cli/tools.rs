@@ -11,15 +11,15 @@ use super::{CallerArgs, UrlProtocol};
 #[derive(Debug, Clone, Args)]
 #[command(after_help = MOCK_HELP)]
 pub struct MockArgs {
-    /// What the agent says (docs/script.md)
+    /// The script of the agent (docs/script.md)
     pub script: PathBuf,
-    /// Where to listen
+    /// The address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8788")]
     pub listen: SocketAddr,
     /// The name of the agent; that of the file without it
     #[arg(long)]
     pub name: Option<String>,
-    /// Call A2A clients back at any address, those of this machine and its network among them: for tests
+    /// Send A2A push notifications to any address, including this machine and its network: for tests
     #[arg(long)]
     pub allow_loopback_push: bool,
 }
@@ -50,7 +50,7 @@ pub struct BenchArgs {
     /// How long paced streams last
     #[arg(long, default_value_t = 5)]
     pub seconds: u64,
-    /// Streams that say nothing; each takes four open files here
+    /// Silent streams; each needs four open files here
     #[arg(long, default_value_t = 200)]
     pub idle: usize,
     /// Write figures as JSON lines
@@ -121,19 +121,19 @@ Exit codes:
 pub struct DoctorArgs {
     /// The URL of an agent
     pub url: String,
-    /// What the URL speaks
+    /// The protocol of the agent at the URL
     #[arg(long, value_enum, default_value_t = UrlProtocol::Auto)]
     pub protocol: UrlProtocol,
-    /// What to say to it, to see how it streams
+    /// The prompt, to see how the agent streams
     #[arg(long, default_value = "Hello")]
     pub prompt: String,
-    /// Look only: say nothing to the agent
+    /// Send no prompt to the agent
     #[arg(long)]
     pub no_run: bool,
     /// The name of the agent in the configuration that is written; from its card without it
     #[arg(long)]
     pub name: Option<String>,
-    /// As whom.
+    /// Credentials of the call.
     #[command(flatten)]
     pub caller: CallerArgs,
 }

@@ -1,6 +1,5 @@
-//! Keys that together make one field of the model: the engine of the run log, certificates with their keys, the one
-//! source of an agent. What a value alone can say is read before (`kind`), what concerns the whole is checked after
-//! (`check`).
+//! Builds fields of the model that consist of several keys: the engine of the run log, a certificate with its key, the
+//! source of an agent. `kind` validates single values before; `check` validates the configuration as a whole after.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,35 +20,35 @@ use crate::source::script::Script;
 keys! {
     /// Keys of `[runs]` that say where runs are kept.
     pub(super) struct RunLogKeys -> RunLogEngine {
-        /// Where runs are kept: in this process, in `folder`, or on the server `redis`, which several gateways share.
+        /// The engine of the run log: in this process, in `folder`, or on the server `redis`, which several replicas share.
         log: Engine as Word<Engine> = "memory",
-        /// The folder of the log on disk, relative to the configuration. One gateway uses it.
+        /// The folder of the log on disk, relative to the configuration. Only one gateway may use it.
         folder: Option<PathBuf> as Maybe<Folder>,
-        /// Where the Redis server is: `redis://[user:password@]host[:port][/database]`, with TLS `rediss://…`. Redis 6.2 or later, or Valkey. Of a cluster any node, or several with commas between them.
+        /// The address of the Redis server: `redis://[user:password@]host[:port][/database]`, with TLS `rediss://…`. Redis 6.2 or later, or Valkey. For a cluster any node, or several separated by commas.
         redis: Option<Secret> as Maybe<SecretName>,
         /// The name of the service that Redis Sentinel watches: `redis` then names the sentinels, with commas between them, and the user, password and
         /// database of the servers.
         redis_sentinel: Option<String> as Maybe<Text>,
         /// Authorities (PEM) to trust instead of the public ones, for `rediss://`.
         redis_ca: Option<PathBuf> as Maybe<File>,
-        /// Certificate chain (PEM) to show to the Redis server, for `rediss://`.
+        /// Certificate chain (PEM) to present to the Redis server, for `rediss://`.
         redis_certificate: Option<PathBuf> as Maybe<File>,
         /// Its private key (PEM).
         redis_key: Option<PathBuf> as Maybe<File>,
         /// How long keys on the Redis server live that no gateway renews. Open runs are renewed, ended ones are removed after `runs.keep`: this is for
         /// what gateways left that are gone for good.
         redis_expiry: Duration as Delay = "720h",
-        /// What all keys on the Redis server begin with.
+        /// The prefix of all keys on the Redis server.
         prefix: String as Text = "aqueduct",
     }
 
     /// `[server.tls]`.
     pub(super) struct ServerTlsKeys -> ServerTls {
-        /// Certificate chain (PEM). With it and `key`, the gateway speaks TLS.
+        /// Certificate chain (PEM). With it and `key`, the gateway uses TLS.
         certificate: Option<PathBuf> as Maybe<File>,
         /// Private key (PEM).
         key: Option<PathBuf> as Maybe<File>,
-        /// Authorities (PEM) whose clients are let in; without it, any client is.
+        /// Authorities (PEM) whose client certificates are required; without it, no client certificate is.
         client_ca: Option<PathBuf> as Maybe<File>,
     }
 
@@ -57,7 +56,7 @@ keys! {
     pub(super) struct ClientTlsKeys -> ClientTls {
         /// Authorities (PEM) to trust instead of the public ones.
         ca: Option<PathBuf> as Maybe<File>,
-        /// Certificate chain (PEM) to show to the agent.
+        /// Certificate chain (PEM) to present to the agent.
         certificate: Option<PathBuf> as Maybe<File>,
         /// Its private key (PEM).
         key: Option<PathBuf> as Maybe<File>,
@@ -81,17 +80,17 @@ keys! {
 
     /// `[agents.NAME.a2a]`.
     pub(super) struct A2aKeys {
-        /// An A2A agent by its address. Its card is looked up there, unless `binding` is set.
+        /// The address of an A2A agent. Its card is read there, unless `binding` is set.
         url: Option<String> as Maybe<Url>,
-        /// An A2A agent by the address of its card, instead of `url`.
+        /// The address of an A2A agent's card, instead of `url`.
         card: Option<String> as Maybe<Url>,
-        /// How to talk to `url` without a card; with a card, the binding to prefer.
+        /// The binding of `url` without a card; with a card, the preferred binding.
         binding: Option<A2aBinding> as Maybe<Word<A2aBinding>>,
-        /// The version that is spoken without a card.
+        /// The protocol version without a card.
         version: A2aVersion as Word<A2aVersion> = "1.0",
-        /// What is at `/a2a/NAME`: `proxy` passes calls through to the agent, `serve` answers them with runs of the gateway.
+        /// What `/a2a/NAME` does: `proxy` forwards calls to the agent, `serve` answers them with runs of the gateway.
         expose: A2aExposure as Word<A2aExposure> = "proxy",
-        /// How the agent's status texts and messages stream: `auto` goes by the marks of its framework, else by the texts.
+        /// How the agent's status texts and messages stream: `auto` detects it from the marks of its framework, else from the texts.
         stream: StreamShape as Word<StreamShape> = "auto",
         /// Hosts beside that of `url` or `card` that the card may name for its interfaces: `example.org`, for all ports, or
         /// `example.org:8443`. They get no `credentials` and no `forward_headers`, and none is called by `http` where the agent is
@@ -101,35 +100,35 @@ keys! {
 
     /// `[agents.NAME.agui]`.
     pub(super) struct AguiKeys {
-        /// An AG-UI agent by its address.
+        /// The address of an AG-UI agent.
         url: String as Needed<Url>,
-        /// Resume streams that are cut, where the agent shows that it can: one that another Aqueduct gateway serves.
+        /// Resumes streams that were cut, if the agent supports it: one behind another Aqueduct gateway.
         resume: bool as Flag = "true",
     }
 
     /// `[agents.NAME.magentic]`.
     pub(super) struct MagenticKeys {
-        /// An agent whose runs a framework publishes itself, as lines of workflow events.
+        /// An agent whose runs a framework publishes, as lines of workflow events.
         ingest: bool as Flag = "true",
     }
 
     /// `[agents.NAME.script]`.
     pub(super) struct ScriptKeys {
-        /// A scripted agent: the file that says what it says.
+        /// The script of the agent.
         file: PathBuf as Needed<File>,
     }
 
     /// `[agents.NAME.replay]`.
     pub(super) struct ReplayKeys {
-        /// A recorded stream that comes again: the file that `aqueduct record` wrote.
+        /// The file of a recorded stream, which `aqueduct record` wrote.
         file: PathBuf as Needed<File>,
-        /// How fast it comes, against how it was recorded.
+        /// The speed of the replay, as a factor of the recorded speed.
         speed: Speed as Factor = "1",
     }
 
     /// `[agents.NAME.fan_out]`.
     pub(super) struct FanOutKeys {
-        /// Agents that are all asked at once; each answers in a lane of its own.
+        /// Agents that are all run at once, each in a lane of its own.
         agents: Vec<String> as Needed<List<Text, 1>>,
     }
 }
@@ -144,7 +143,7 @@ choices! {
     }
 }
 
-/// Keys that are of use with a Redis server alone.
+/// Keys that have an effect only with a Redis server.
 const REDIS_KEYS: &[&str] =
     &["redis", "redis_sentinel", "redis_ca", "redis_certificate", "redis_key", "redis_expiry", "prefix"];
 
@@ -184,17 +183,17 @@ impl Build for RunLogKeys {
     }
 }
 
-/// Records that a key needs another beside it, if that is not there at all.
+/// Records an error if `name` is set and `other`, which it requires, is absent.
 fn needs(at: &At<'_>, name: &str, other: &str, expected: &str) {
     if at.member(other).is_none() {
         at.fail(name, format!("needs `{}` beside it: {expected}", at.path(other)));
     }
 }
 
-/// The names of a certificate and its key.
+/// The names of the keys that hold a certificate and its private key.
 const CERTIFICATE: (&str, &str) = ("certificate", "key");
 
-/// A certificate and its key: both or none.
+/// Returns a certificate and its private key. Records an error if only one of the two is set.
 fn identity(
     at: &At<'_>,
     names: (&str, &str),

@@ -1,7 +1,7 @@
-//! What no key can say alone, checked once for `config check`, `serve` and every reload: agents that exist, certificates
-//! that belong to their keys, tokens where strangers can come in, keys that have an effect.
+//! Checks that involve more than one key, shared by `config check`, `serve` and every reload: referenced agents exist,
+//! certificates match their keys, listeners beyond loopback require tokens, every key has an effect.
 //!
-//! Not here: what only a running server finds out (a port in use, an agent that does not answer).
+//! Not here: conditions that only a running server can detect (a port in use, an agent that does not respond).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(super) fn check(config: &Config, at: &At<'_>) {
     }
 }
 
-/// Returns what works and should be written otherwise.
+/// Returns warnings about keys that work but should be replaced.
 pub(super) fn warnings(config: &Config, at: &At<'_>) -> Vec<ConfigError> {
     let of_server = (!config.server.tokens.is_empty()).then(|| "server.tokens".to_owned());
     let with_tokens = config.agents.iter().filter(|(_, agent)| !agent.tokens.is_empty());
@@ -53,7 +53,7 @@ fn check_server(config: &Config, at: &At<'_>) {
     for (key, addresses) in keys {
         for address in addresses {
             if address.port() != 0 && taken.contains(&address) {
-                at.fail(key, format!("{address} is there twice: listen on another port, or remove one"));
+                at.fail(key, format!("{address} is configured twice: listen on another port, or remove one"));
             }
             taken.push(address);
         }
@@ -80,7 +80,7 @@ fn check_server(config: &Config, at: &At<'_>) {
     }
 }
 
-/// Records an error of certificates with the key of the file that it is about.
+/// Records a certificate error at the key of the file that caused it.
 fn fail_tls(at: &At<'_>, table: &str, files: &[(&str, Option<&PathBuf>)], error: &TlsError) {
     let own = if at.has(&format!("{table}.certificate")) { "certificate" } else { "ca" };
     let (name, what) = if let TlsError::Pem { path, .. } = error {
@@ -98,12 +98,15 @@ fn check_run_log(runs: &Runs, at: &At<'_>) {
         RunLogEngine::Memory => {}
         RunLogEngine::Disk(folder) => {
             if folder.exists() && !folder.is_dir() {
-                at.fail("runs.folder", format!("{} is no folder: name one, or remove it", folder.display()));
+                at.fail(
+                    "runs.folder",
+                    format!("{} is not a folder: name one, or remove it", folder.display()),
+                );
             }
         }
         RunLogEngine::Redis { url, ca, identity, expiry, .. } => {
             check_redis(url, ca.as_ref(), identity.as_ref(), at);
-            // Lists are renewed at half of it; records of proxied tasks are kept for a day and `runs.keep`.
+            // Lists are renewed after half of the expiry; records of proxied tasks are kept for a day plus `runs.keep`.
             let least = (runs.keep + Duration::from_secs(24 * 60 * 60)) * 2;
             if *expiry < least && !at.has_failed("runs.keep") {
                 let hours = least.as_secs().div_ceil(60 * 60);
@@ -120,7 +123,7 @@ fn check_redis(url: &Secret, ca: Option<&PathBuf>, identity: Option<&(PathBuf, P
     let is_plain = |url: &str| url.strip_prefix("redis://").is_some_and(|host| !host.is_empty());
     let is_tls = |url: &str| url.strip_prefix("rediss://").is_some_and(|host| !host.is_empty());
     if urls.peek().is_none() || urls.clone().any(|url| !is_plain(url) && !is_tls(url)) {
-        at.fail("runs.redis", "the secret is no address: expected `redis://host` or `rediss://host`");
+        at.fail("runs.redis", "the secret is not an address: expected `redis://host` or `rediss://host`");
         return;
     }
     let has_plain = urls.any(is_plain);
@@ -131,7 +134,7 @@ fn check_redis(url: &Secret, ca: Option<&PathBuf>, identity: Option<&(PathBuf, P
     if let Some(Err(error)) = ca.filter(|_| !has_plain).map(Authorities::from_file) {
         at.fail("runs.redis_ca", error.to_string());
     }
-    // The key must fit the certificate, too.
+    // The private key must match the certificate.
     let own =
         identity.filter(|_| !has_plain).map(|pair| ClientTls { ca: None, identity: Some(pair.clone()) });
     let usable = own.map(|files| tls::of_client(Some(&files)).and_then(|tls| tls.into_config(&[])));
@@ -140,7 +143,7 @@ fn check_redis(url: &Secret, ca: Option<&PathBuf>, identity: Option<&(PathBuf, P
         at.fail("runs.redis_certificate", what);
     }
 }
-/// How often metrics may be exported.
+/// The shortest interval between two exports of metrics.
 const METRICS_LEAST: Duration = Duration::from_secs(1);
 
 fn check_telemetry(config: &Config, at: &At<'_>) {
@@ -209,7 +212,8 @@ fn check_agent(config: &Config, name: &str, agent: &Agent, at: &At<'_>) {
     }
 }
 
-/// Agents that are fanned out to exist, can be asked, and do not fan out themselves: a loop of agents would never end.
+/// Checks that every agent of a fan-out exists, accepts requests and does not fan out itself: a cycle of agents would
+/// never end.
 fn check_fan_out(config: &Config, key: &str, agents: &[String], at: &At<'_>) {
     for other in agents {
         match config.agents.get(other).map(|agent| &agent.source) {
@@ -226,14 +230,14 @@ fn check_fan_out(config: &Config, key: &str, agents: &[String], at: &At<'_>) {
                 at.fail(key, format!("`{other}` fans out itself; name its agents here"));
             }
             Some(AgentSource::Magentic) => {
-                at.fail(key, format!("`{other}` publishes its runs itself and cannot be asked: remove it"));
+                at.fail(key, format!("`{other}` publishes its runs itself and cannot be called: remove it"));
             }
             Some(_) => {}
         }
     }
 }
 
-/// An issuer has one source of keys, which can be read.
+/// Checks that an issuer has exactly one readable source of keys.
 fn check_issuers(config: &Config, at: &At<'_>) {
     for (name, issuer) in &config.issuers {
         let key = |key: &str| format!("issuers.{name}.{key}");
@@ -257,10 +261,11 @@ fn check_issuers(config: &Config, at: &At<'_>) {
     }
 }
 
-/// Characters of the shortest token that is not guessed: 16 of base64 are 96 bits.
+/// The shortest token in characters: 16 characters of base64 are 96 bits, which cannot be guessed.
 const TOKEN_CHARS: usize = 16;
 
-/// Principals have proofs that are long enough and theirs alone, and agents that exist.
+/// Checks that each proof of a principal is long enough and belongs to one principal, and that the agents of a
+/// principal exist.
 fn check_principals(config: &Config, at: &At<'_>) {
     let mut taken: Vec<(&str, &Secret)> = Vec::new();
     for (name, principal) in &config.principals {
@@ -290,7 +295,7 @@ fn check_principals(config: &Config, at: &At<'_>) {
             }
             match taken.iter().find(|(_, other)| *other == token) {
                 Some((other, _)) if *other == name => {
-                    at.fail(&key(member), "the token is there twice: remove one");
+                    at.fail(&key(member), "the token is configured twice: remove one");
                 }
                 Some((other, _)) => {
                     at.fail(
@@ -313,7 +318,8 @@ fn reaches_out(addresses: &[SocketAddr]) -> bool {
     addresses.iter().any(|address| !address.ip().is_loopback())
 }
 
-/// Listening beyond loopback requires a token for every agent, or a word that strangers are kept out otherwise.
+/// Checks that a gateway that listens beyond loopback requires a token for every agent, unless `allow_unauthenticated`
+/// is set.
 fn check_exposure(config: &Config, at: &At<'_>) {
     let server = &config.server;
     let exposed =

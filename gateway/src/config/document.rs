@@ -1,4 +1,4 @@
-//! The reader of TOML documents: the configuration and the scripts go through it.
+//! The reader of TOML documents, shared by the configuration and the scripts.
 //!
 //! ```text
 //! file ─────────► document with spans ─┐
@@ -6,8 +6,8 @@
 //! environment ──► values over it ──────┘        └─────────────┴─► all errors, with place and key
 //! ```
 //!
-//! Invariants: an error never stops the reading, so that one pass reports all of them; a table never complains about
-//! what one of its keys has already reported. Not here: which keys exist (`keys!` in the models).
+//! Invariants: an error never stops reading, so one pass reports all errors; a table reports no second error for a key
+//! that has already failed. Not here: which keys exist (`keys!` in the models).
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -23,24 +23,25 @@ use super::keys::{Build, Key, Keys};
 use super::kind::{Kind, Wrong};
 use super::shape::Section;
 
-/// The span of defaults: beyond every text.
+/// The span of a default value, which lies outside of every text.
 const NOWHERE: Range<usize> = usize::MAX..usize::MAX;
 
 /// Variables of the environment.
 pub(crate) type Environment = BTreeMap<String, String>;
 
-/// A document that is being read, and what is wrong with it.
+/// A document that is being read, and the errors recorded so far.
 pub(crate) struct Document<'t> {
     path: &'t Path,
     text: &'t str,
     environment: &'t Environment,
-    /// The variables whose values stand in the document; the span of the first begins after the text.
+    /// The environment variables whose values replace values of the document. The span of the first begins after the
+    /// text.
     variables: Vec<&'t str>,
     errors: RefCell<Vec<ConfigError>>,
 }
 
-/// Reads the document at `path`: its text, and over it the variables of the environment that name one of its keys.
-/// `check` looks at the whole.
+/// Reads the document at `path`: its text, overlaid with the environment variables that name one of its keys. `check`
+/// then validates the whole document.
 pub(crate) fn read<T: Build<Output = T>>(
     path: &Path,
     text: &str,
@@ -65,7 +66,7 @@ pub(crate) fn read<T: Build<Output = T>>(
     value.filter(|_| errors.is_empty()).ok_or(errors)
 }
 
-/// The value of an empty table: all defaults.
+/// Returns the value of an empty table: all keys have their defaults.
 pub(crate) fn default_of<T: Keys>() -> T {
     let (environment, errors) = (Environment::new(), RefCell::default());
     let document =
@@ -75,8 +76,8 @@ pub(crate) fn default_of<T: Keys>() -> T {
 }
 
 impl<'t> Document<'t> {
-    /// Puts the environment over the document: `AQUEDUCT_LOG__LEVEL` is `log.level`. Variables that are not below a
-    /// table of the document belong to other programs.
+    /// Overlays the document with the environment: `AQUEDUCT_LOG__LEVEL` is `log.level`. Variables that name no table
+    /// of the document are ignored: they belong to other programs.
     fn overlay(&mut self, root: &mut DeTable<'t>, keys: &[Key]) {
         for (name, text) in self.environment {
             let Some(rest) = name.strip_prefix("AQUEDUCT_") else { continue };
@@ -113,7 +114,7 @@ impl<'t> Document<'t> {
     }
 }
 
-/// Replaces the name of an agent by how the file spells it: variables know neither capitals nor dashes.
+/// Replaces the name of an agent by its spelling in the file: names of variables have neither lower case nor dashes.
 fn spell(root: &DeTable<'_>, path: &mut [String]) {
     let [section, name, ..] = path else { return };
     if let Some(DeValue::Table(table)) = root.get(section.as_str()).map(Spanned::get_ref) {
@@ -134,7 +135,7 @@ fn put<'t>(table: &mut DeTable<'t>, path: &[String], span: &Range<usize>, text: 
     if !table.contains_key(name.as_str()) {
         table.insert(key, Spanned::new(span.clone(), DeValue::Table(DeTable::new())));
     }
-    // Anything but a table is reported as what the file says.
+    // A value that should be a table is reported with its place in the file.
     if let Some(DeValue::Table(inner)) = table.get_mut(name.as_str()).map(Spanned::get_mut) {
         put(inner, rest, span, text);
     }
@@ -143,7 +144,7 @@ fn put<'t>(table: &mut DeTable<'t>, path: &[String], span: &Range<usize>, text: 
 /// A value of a document.
 pub(crate) struct At<'t> {
     document: &'t Document<'t>,
-    /// Dotted; empty for the document itself.
+    /// The dotted path of the key; empty for the document itself.
     key: String,
     value: &'t Spanned<DeValue<'t>>,
 }
@@ -153,7 +154,7 @@ impl<'t> At<'t> {
         self.value.get_ref()
     }
 
-    /// The text, if the value is one.
+    /// Returns the text if the value is a string.
     pub(crate) fn text(&self) -> Option<&'t str> {
         match self.value() {
             DeValue::String(text) => Some(text),
@@ -161,22 +162,22 @@ impl<'t> At<'t> {
         }
     }
 
-    /// The text of a variable or a default, which has to stand for other kinds too.
+    /// Returns the text of a variable or default, which also represents values of other types.
     pub(crate) fn loose_text(&self) -> Option<&'t str> {
         self.text().filter(|_| self.value.span().start > self.document.text.len())
     }
 
-    /// A value inside this one, which goes by the name of this one.
+    /// Returns an element of this value. Errors of the element are reported under the key of this value.
     pub(crate) fn item<'s>(&'s self, value: &'s Spanned<DeValue<'s>>) -> At<'s> {
         At { document: self.document, key: self.key.clone(), value }
     }
 
-    /// A text in place of the value.
+    /// Returns a string value with the span of this value.
     pub(crate) fn with_text(&self, text: &str) -> Spanned<DeValue<'static>> {
         Spanned::new(self.value.span(), DeValue::String(Cow::Owned(text.to_owned())))
     }
 
-    /// The value as messages show it.
+    /// Returns the value as error messages show it.
     pub(crate) fn shown(&self) -> String {
         match self.value() {
             DeValue::String(text) => format!("`{text}`"),
@@ -186,7 +187,7 @@ impl<'t> At<'t> {
         }
     }
 
-    /// What the value is, in words.
+    /// Returns the type of the value in words.
     pub(crate) fn described(&self) -> &'static str {
         match self.value() {
             DeValue::String(_) => "text",
@@ -199,7 +200,7 @@ impl<'t> At<'t> {
         }
     }
 
-    /// The key of a member.
+    /// Returns the dotted key of a member.
     pub(crate) fn path(&self, name: &str) -> String {
         match (self.key.is_empty(), name.is_empty()) {
             (true, _) => name.to_owned(),
@@ -208,13 +209,13 @@ impl<'t> At<'t> {
         }
     }
 
-    /// The member of that name, if the value is a table that has it.
+    /// Returns the member `name` if the value is a table that contains it.
     pub(crate) fn member(&self, name: &str) -> Option<At<'t>> {
         let value = self.table().ok()?.get(name)?;
         Some(At { document: self.document, key: self.path(name), value })
     }
 
-    /// The elements, if the value is a list; a value that is none stands for a list of one.
+    /// Returns the elements if the value is a list; any other value counts as a list of one element.
     pub(crate) fn elements(&self) -> Vec<At<'t>> {
         let values: Vec<_> = match self.value() {
             DeValue::Array(items) => items.iter().collect(),
@@ -236,13 +237,13 @@ impl<'t> At<'t> {
         }
     }
 
-    /// All members of a table, by their names.
+    /// Returns all members of a table with their names.
     pub(crate) fn members(&self) -> Result<Vec<(&'t str, At<'t>)>, Wrong> {
         let names = self.table()?.keys().map(|name| name.get_ref().as_ref());
         Ok(names.filter_map(|name| Some((name, self.member(name)?))).collect())
     }
 
-    /// Reads a member of a table. What is wrong is recorded, and a default returned.
+    /// Reads a member of a table. Records an error and returns the default if the value is invalid.
     pub(crate) fn get<K: Kind<Value: Default>>(&self, name: &str, default: &str) -> K::Value {
         if K::IS_INLINE {
             return K::read(self).unwrap_or_default();
@@ -257,12 +258,12 @@ impl<'t> At<'t> {
         K::read(&At { document: self.document, key: self.path(name), value: &written }).unwrap_or_default()
     }
 
-    /// Reads the value. Returns `None` if something is wrong with it, which is recorded.
+    /// Reads the value. Records an error and returns `None` if the value is invalid.
     pub(crate) fn read<K: Kind>(&self) -> Option<K::Value> {
         K::read(self).map_err(|wrong| self.record(wrong, &K::expected())).ok()
     }
 
-    /// Records why the value cannot be taken.
+    /// Records why the value is invalid.
     pub(crate) fn record(&self, wrong: Wrong, expected: &str) {
         match wrong {
             Wrong::Recorded => {}
@@ -272,7 +273,8 @@ impl<'t> At<'t> {
         }
     }
 
-    /// The value at a path of members, `a.b[1].c`, and whether it is there: what is around it otherwise.
+    /// Returns the value at a path of members, `a.b[1].c`, and `true`; if a member is absent, the innermost value that
+    /// exists and `false`.
     fn find(&self, path: &str) -> (&'t Spanned<DeValue<'t>>, bool) {
         let mut value = self.value;
         for part in path.split('.').filter(|part| !part.is_empty()) {
@@ -289,28 +291,28 @@ impl<'t> At<'t> {
         (value, true)
     }
 
-    /// True if there is a member at that path.
+    /// Returns `true` if a member exists at that path.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.find(path).1
     }
 
-    /// Records that something is wrong with the value, or with what is at a path of its members.
+    /// Records an error about the value, or about the value at a path of its members.
     pub(crate) fn fail(&self, path: &str, what: impl Into<String>) {
         self.document.fail(&self.find(path).0.span(), self.path(path), what.into());
     }
 
-    /// Returns a remark about what is at a path of the members, with its place.
+    /// Returns a warning about the value at a path of members, with its place.
     pub(crate) fn remark(&self, path: &str, what: impl Into<String>) -> ConfigError {
         let place = self.document.place(&self.find(path).0.span());
         ConfigError { place, key: self.path(path), what: what.into() }
     }
 
-    /// Records errors of another document that this one names.
+    /// Records errors of another document to which this one refers.
     pub(crate) fn fail_all(&self, errors: Vec<ConfigError>) {
         self.document.errors.borrow_mut().extend(errors);
     }
 
-    /// True if something was recorded about the value, or about a member of it.
+    /// Returns `true` if an error about the value or one of its members is recorded.
     pub(crate) fn has_failed(&self, member: &str) -> bool {
         let key = self.path(member);
         let is_in = |rest: &str| key.is_empty() || rest.is_empty() || rest.starts_with(['.', '[']);
@@ -318,7 +320,7 @@ impl<'t> At<'t> {
         errors.iter().any(|error| error.key.strip_prefix(&key).is_some_and(is_in))
     }
 
-    /// Records the members of a table that are none of its keys.
+    /// Records an error for each member of a table that is not one of its keys.
     pub(crate) fn check_keys(&self, keys: &[Key]) -> Result<(), Wrong> {
         let table = self.table()?;
         let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
@@ -330,18 +332,18 @@ impl<'t> At<'t> {
         Ok(())
     }
 
-    /// A path as the document means it: relative to the folder of its file.
+    /// Resolves a path relative to the folder of the document's file.
     pub(crate) fn beside(&self, path: &str) -> PathBuf {
         self.document.path.parent().unwrap_or_else(|| Path::new("")).join(path)
     }
 
-    /// A variable of the environment.
+    /// Returns a variable of the environment.
     pub(crate) fn variable(&self, name: &str) -> Option<&'t str> {
         self.document.environment.get(name).map(String::as_str)
     }
 }
 
-/// Returns `; did you mean …?` if one of the words is written much like this one.
+/// Returns `; did you mean …?` if a known word is similar to this one, else an empty text.
 pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
     let word = word.to_ascii_lowercase();
     let distances = known.iter().map(|known| (strsim::damerau_levenshtein(&word, known), known));

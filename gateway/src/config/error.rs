@@ -1,16 +1,16 @@
-//! What is wrong with a configuration: where, which key, what was expected.
+//! An error in a configuration: place, key, and the expected value.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value stands.
+/// The place of a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// In a file; line and column are counted from 1.
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// The line.
+        /// The line, from 1.
         line: usize,
         /// The column, in characters.
         column: usize,
@@ -28,14 +28,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that is wrong.
+/// One error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// Where.
+    /// The place of the value.
     pub place: Place,
-    /// Which key, dotted; empty if the file is no TOML.
+    /// The dotted key; empty if the file is not valid TOML.
     pub key: String,
-    /// What is wrong, and what was expected.
+    /// The error and the expected value.
     pub what: String,
 }
 

@@ -10,17 +10,17 @@ use super::kind::Kind;
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) about: String,
-    /// As it would be written; empty for none.
+    /// The default as it would be written in the file; empty if the key has none.
     pub(crate) default: &'static str,
     pub(crate) expected: String,
-    /// `true` for one that may be absent, tables included.
+    /// Set if the key may be absent; always set for tables.
     pub(crate) is_optional: bool,
-    /// Keys of the table that it holds.
+    /// Keys of the table, if the key holds one.
     pub(crate) members: Vec<Key>,
 }
 
 impl Key {
-    /// The key, or the keys that stand in its place.
+    /// Returns the key, or the keys that replace it if its kind is inline.
     pub(crate) fn all<K: Kind>(name: &'static str, about: &[&str], default: &'static str) -> Vec<Self> {
         if K::IS_INLINE {
             return K::members();
@@ -31,25 +31,26 @@ impl Key {
     }
 }
 
-/// A table with a fixed list of keys; `keys!` writes it.
+/// A table with a fixed list of keys. Implemented by `keys!`.
 pub(crate) trait Keys: Sized {
     /// The keys, in the order of the documentation.
     fn keys() -> Vec<Key>;
 
-    /// Reads all keys of a table. What is wrong is recorded in its document.
+    /// Reads all keys of a table. Records errors in its document.
     fn read(at: &At<'_>) -> Self;
 }
 
-/// What a table becomes: itself, or what its keys make together.
+/// The value that a table is converted into: the table itself, or a value built from several keys.
 pub(crate) trait Build: Keys {
     type Output;
 
-    /// Makes it. What does not fit together is recorded.
+    /// Builds the value. Records an error and returns `None` if the keys contradict each other.
     fn build(self, at: &At<'_>) -> Option<Self::Output>;
 }
 
-/// Defines a table: `name: type as kind = "default"`; with `-> Output` it is not what it is read into ([`Build`]). The comment of a field is the documentation of its key; a literal
-/// before the name is the key where it cannot be the name.
+/// Defines a table: `name: type as kind = "default"`. With `-> Output` the table is converted into another type by
+/// [`Build`]. The comment of a field is the documentation of its key. A literal before the name is the key, where the
+/// key is not a valid name of a field.
 macro_rules! keys {
     ($(
         $(#[$meta:meta])*
@@ -89,7 +90,7 @@ macro_rules! keys {
             }
         }
     )+};
-    // Keys that become something else are built by hand.
+    // Tables with an output of their own implement `Build` by hand.
     (@build $table:ident -> $output:ty) => {};
     (@build $table:ident) => {
         impl $crate::config::Build for $table {
@@ -106,7 +107,7 @@ macro_rules! keys {
 
 pub(crate) use keys;
 
-/// The rows of a table of the documentation: a key, what it holds, its default if `has_defaults`, its meaning.
+/// Appends the rows of a table of the documentation: key, kind, default (if `has_defaults`), meaning.
 pub(crate) fn rows(text: &mut String, path: &str, keys: &[Key], has_defaults: bool) {
     for Key { name, about, default, expected, members, .. } in keys {
         let name = if path.is_empty() { (*name).to_owned() } else { format!("{path}.{name}") };

@@ -3,10 +3,10 @@
 //! | kinds | |
 //! |---|---|
 //! | `Text` `Url` `BaseUrl` `Delay` `Count` `Size` `Flag` `Word` `Factor` `Address` `Net` `HeaderName` `Host` `Origin` `Json` | one value |
-//! | `File` `Folder` `SecretName` | one value that leads to another: a path, a secret |
-//! | `shape` | lists, tables, values that may or must be there |
+//! | `File` `Folder` `SecretName` | one value that refers to another: a path, a secret |
+//! | `shape` | lists, tables, optional and required values |
 //!
-//! Invariant: no message repeats what was written in place of a secret.
+//! Invariant: no message contains a value that was written in place of a secret's name.
 
 use std::marker::PhantomData;
 use std::net::SocketAddr;
@@ -21,35 +21,35 @@ use super::keys::Key;
 use super::model::Secret;
 use crate::source::replay::Speed;
 
-/// Why a value cannot be taken.
+/// Why a value is invalid.
 #[derive(Debug)]
 pub(crate) enum Wrong {
-    /// It is not what the kind expects.
+    /// The value is not of the expected kind. The message shows the value.
     Kind,
-    /// The same, and it is not to be shown.
+    /// The value is not of the expected kind, and the message must not show it.
     Type,
-    /// Another reason.
+    /// Another reason, as a sentence.
     Value(String),
-    /// Its members are wrong, as is recorded with them.
+    /// Members of the value are invalid; their errors are already recorded.
     Recorded,
 }
 
-/// What a key holds.
+/// A kind of value that a key can hold.
 pub(crate) trait Kind {
     type Value;
 
-    /// True if its keys stand in the table of the key, not in one of its own.
+    /// Set if the keys of this kind belong to the table of the key and not to a table of their own.
     const IS_INLINE: bool = false;
 
-    /// True if the key may be absent without a default.
+    /// Set if the key may be absent and has no default.
     const IS_OPTIONAL: bool = false;
 
-    /// How a value is written, for messages and for the documentation.
+    /// Describes how a value is written, for messages and the documentation.
     fn expected() -> String;
 
     fn read(at: &At<'_>) -> Result<Self::Value, Wrong>;
 
-    /// The value of a key that is not there.
+    /// Returns the value of a key that is absent.
     fn absent(_table: &At<'_>, _name: &str) -> Self::Value
     where
         Self::Value: Default,
@@ -57,13 +57,13 @@ pub(crate) trait Kind {
         Self::Value::default()
     }
 
-    /// Keys of the table that it is, if it is one.
+    /// Returns the keys of the table, if the kind is a table.
     fn members() -> Vec<Key> {
         Vec::new()
     }
 }
 
-/// Defines a kind that is one value: what is expected, and how it is read.
+/// Defines kinds of a single value: the description, and the function that reads it.
 macro_rules! kinds {
     ($($(#[$meta:meta])* $kind:ident -> $value:ty: $expected:literal, $read:expr;)+) => {$(
         $(#[$meta])*
@@ -87,19 +87,19 @@ macro_rules! kinds {
 kinds! {
     Text -> String: "text", |at| at.text().map(str::to_owned);
     Url -> String: "a URL (`http://…` or `https://…`)", |at| at.text().filter(|url| is_url(url)).map(str::to_owned);
-    /// A URL that paths are put behind.
+    /// A URL to which paths are appended.
     BaseUrl -> String: "a URL (`http://…` or `https://…`)",
         |at| at.text().filter(|url| is_url(url)).map(|url| url.trim_end_matches('/').to_owned());
-    /// A name that requests may carry as `Host`.
+    /// A host name as requests carry it in `Host`.
     Host -> String: "names of hosts (`example.org`, `example.org:8443`)", |at| {
         let host = at.text()?;
         host.parse::<http::uri::Authority>().ok().filter(|host| !host.as_str().contains('@'))?;
         Some(host.to_owned())
     };
-    /// What pages carry as `Origin`.
+    /// An origin as browsers send it in `Origin`.
     Origin -> String: "origins (`https://example.org`, without a path or a default port)", |at| {
         let origin = at.text()?;
-        // Browsers leave the default port out, so an origin with it would never match.
+        // Browsers omit the default port, so an origin with the default port would never match.
         let is_origin = |scheme: &str, rest: &str| {
             let never = [("http", ":80"), ("https", ":443")];
             !rest.is_empty()
@@ -111,13 +111,13 @@ kinds! {
     };
     Delay -> Duration: "a duration (`500ms`, `30s`, `5m`, `1h`)", |at| duration(at.text()?);
     Count -> usize: "a whole number from 1", |at| count(at)?.try_into().ok();
-    /// A count that may exceed the memory.
+    /// A count that may exceed `usize`.
     LongCount -> u64: "a whole number from 1", count;
-    /// A count that may be none.
+    /// A count that may be zero.
     Whole -> u32: "a whole number", |at| {
         at.loose_text().map_or_else(|| number(at), |text| text.parse().ok())?.try_into().ok()
     };
-    /// A part of all.
+    /// A fraction of one.
     ShareOfOne -> Share: "a number from 0 to 1", |at| {
         let share = match at.value() {
             DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
@@ -126,49 +126,49 @@ kinds! {
         };
         share.and_then(Share::new)
     };
-    /// In bytes.
+    /// A size in bytes.
     Size -> usize: "a size in bytes (`65536`, `64KiB`, `10MiB`)",
         |at| at.text().map_or_else(|| number(at), size).filter(|size| *size > 0)?.try_into().ok();
     Flag -> bool: "`true` or `false`", |at| match at.value() {
         DeValue::Boolean(flag) => Some(*flag),
         _ => at.loose_text()?.parse().ok(),
     };
-    /// How fast a recording is played.
+    /// The speed of a replayed recording.
     Factor -> Speed: "a factor (`2`, `\"0.5\"`) or `max`",
         |at| at.text().map_or_else(|| Speed::parse(&number(at)?.to_string()), Speed::parse);
     Address -> SocketAddr: "addresses (`127.0.0.1:8080`, `[::1]:8080`)", |at| at.text()?.parse().ok();
     Net -> Network: "addresses or networks (`192.0.2.7`, `10.0.0.0/8`, `fd00::/8`)", |at| at.text()?.parse().ok();
-    /// In lower case.
+    /// The name of a header, in lower case.
     HeaderName -> String: "names of headers", |at| {
         let name = http::HeaderName::from_bytes(at.text()?.as_bytes()).ok()?;
         Some(name.as_str().to_owned())
     };
-    /// A folder, which need not exist yet.
+    /// A folder, which may not exist yet.
     Folder -> PathBuf: "the path of a folder", |at| Some(at.beside(at.text().filter(|path| !path.is_empty())?));
-    /// Any TOML value, as JSON; a date is its text.
+    /// Any TOML value, converted to JSON; dates become strings.
     Json -> serde_json::Value: "any value", |at| Some(json(at.value()));
 }
 
-/// A part of all, in millionths.
+/// A fraction of one, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Share(u32);
 
 impl Share {
     const WHOLE: f64 = 1e6;
 
-    /// Returns the part; `None` if it is not from 0 to 1.
+    /// Returns the fraction, or `None` if it is not from 0 to 1.
     pub fn new(share: f64) -> Option<Self> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to a million")]
         (0.0..=1.0).contains(&share).then(|| Self((share * Self::WHOLE).round() as u32))
     }
 
-    /// Returns the part as a number from 0 to 1.
+    /// Returns the fraction as a number from 0 to 1.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / Self::WHOLE
     }
 }
 
-/// A choice that is written as a word.
+/// An enum that is written as one of a fixed set of words.
 pub(crate) trait Choice: Clone + 'static {
     const WORDS: &'static [(&'static str, Self)];
 }
@@ -182,7 +182,7 @@ macro_rules! words {
     )+};
 }
 
-/// Defines choices with their words.
+/// Defines enums with their words.
 macro_rules! choices {
     ($(
         $(#[$meta:meta])*
@@ -198,7 +198,7 @@ macro_rules! choices {
 
 pub(crate) use {choices, words};
 
-/// One of the words of a choice.
+/// One of the words of a [`Choice`].
 pub(crate) struct Word<T>(PhantomData<T>);
 
 impl<T: Choice> Kind for Word<T> {
@@ -241,7 +241,7 @@ impl Kind for File {
     }
 }
 
-/// The name of a secret; the secret itself never stands in a document.
+/// The name of a secret. The secret itself never appears in a document.
 pub(crate) struct SecretName;
 
 impl Kind for SecretName {

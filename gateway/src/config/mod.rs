@@ -7,17 +7,17 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `document` | the reader of TOML: values with their places, the environment over them, all errors |
-//! | `kind`, `shape` | what a key can hold: one value, or several |
+//! | `document` | the reader of TOML: values with their places, the environment overlaid, all errors |
+//! | `kind`, `shape` | kinds of values: single ones, and those composed of others |
 //! | `keys` | `keys!`: a table of keys with kinds, defaults and documentation, and the struct it is read into |
-//! | `model`, `quotas` | the keys of the configuration, and what they become |
-//! | `build` | keys that together make one field |
-//! | `check` | what concerns the whole |
+//! | `model`, `quotas` | the keys of the configuration, and the types they are read into |
+//! | `build` | fields that consist of several keys |
+//! | `check` | checks that involve more than one key |
 //! | `print`, `schema` | the configuration with all defaults; its JSON Schema |
 //!
-//! Invariants: a key is written once, in a `keys!` table, and everything else goes by it, the documentation included;
-//! all errors are reported at once, each with file, line, column and key; a secret never stands in the file, in a message
-//! or in a log. Nothing here listens or connects. Scripts are read by the same `document`, `kind` and `keys`.
+//! Invariants: a key is defined once, in a `keys!` table, from which reader, schema and documentation are derived; all
+//! errors are reported at once, each with file, line, column and key; a secret never appears in the file, in a message
+//! or in a log. This module opens no socket. Scripts are read by the same `document`, `kind` and `keys`.
 
 mod build;
 mod check;
@@ -141,12 +141,12 @@ pub fn schema() -> serde_json::Value {
     schema::schema(&Config::keys())
 }
 
-/// A configuration with all defaults and these agents.
+/// Returns a configuration with these agents and defaults for all other keys.
 pub fn with_agents(agents: BTreeMap<String, Agent>) -> Config {
     Config { agents, ..Config::default() }
 }
 
-/// Reads a configuration: the text of the file at `path`, with the environment over it.
+/// Reads a configuration: the text of the file at `path`, overlaid with the environment.
 pub fn load(
     path: &Path,
     text: &str,
@@ -155,7 +155,7 @@ pub fn load(
     load_with_warnings(path, text, environment).map(|(config, _)| config)
 }
 
-/// The same, with what works and should be written otherwise.
+/// Reads a configuration as [`load`] does, and returns warnings beside it.
 pub(crate) fn load_with_warnings(
     path: &Path,
     text: &str,
@@ -169,7 +169,7 @@ pub(crate) fn load_with_warnings(
     Ok((config, warnings))
 }
 
-/// All keys as tables for `docs/configuration.md`, one per section.
+/// Returns all keys as tables for `docs/configuration.md`, one per section.
 pub fn reference() -> String {
     let mut text = String::new();
     for section in Config::keys() {

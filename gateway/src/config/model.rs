@@ -1,5 +1,5 @@
-//! The configuration as the gateway uses it, and every key of it: the tables below are what the reader, the environment
-//! and `docs/configuration.md` share. A field has the name of its key, unless several keys make one field (`build`).
+//! The configuration as the gateway uses it, with every key. Reader, environment and `docs/configuration.md` are
+//! derived from the tables below. A field has the name of its key, unless several keys make one field (`build`).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,23 +26,23 @@ use crate::source::script::Script;
 keys! {
     /// The whole configuration.
     pub struct Config {
-        /// What the gateway listens on, and for whom.
+        /// Listeners, access and limits of the gateway.
         server: Server as Section<Server>,
-        /// What it logs.
+        /// Log lines.
         log: Log as Section<Log>,
-        /// How long runs are kept, and where.
+        /// The run log: engine, retention and limits.
         runs: Runs as Section<Runs>,
-        /// How calls of sub-agents are shown inside the run that makes them.
+        /// How calls of sub-agents are related to the run of their supervisor.
         tee: TeeSettings as Section<TeeSettings>,
         /// Traces, exported over OTLP.
         telemetry: Telemetry as Section<Telemetry>,
-        /// How much callers may use at once.
+        /// Limits per principal and per peer address.
         quotas: Quotas as Section<Quotas>,
-        /// The page for developers.
+        /// The inspector, a page for developers.
         inspector: Inspector as Section<Inspector>,
-        /// Who may call, by the names under which runs are stored.
+        /// Principals that may call, by the names under which their runs are stored.
         principals: BTreeMap<String, PrincipalConfig> as Named<PrincipalConfig>,
-        /// Issuers of OIDC whose tokens are taken, by names that become part of their principals.
+        /// OIDC issuers whose tokens are accepted, by names that become part of their principals.
         issuers: BTreeMap<String, Issuer> as Named<Issuer>,
         /// The agents, by their names.
         agents: BTreeMap<String, Agent> as Named<Agent>,
@@ -50,101 +50,101 @@ keys! {
 
     /// `[server]`.
     pub struct Server {
-        /// Where to listen.
+        /// The addresses to listen on.
         listen: Vec<SocketAddr> as List<Address, 1> = "[\"127.0.0.1:8080\"]",
-        /// The address under which clients reach the gateway, for A2A cards; without it, the `Host` they ask for.
+        /// The address under which clients reach the gateway, for A2A cards; without it, the `Host` of the request.
         public_url: Option<String> as Maybe<BaseUrl>,
         /// The private key that signs A2A cards (Ed25519 or P-256, PKCS#8 in PEM).
         card_key: Option<PathBuf> as Maybe<File>,
         /// The name of that key in signatures.
         card_key_id: String as Text = "aqueduct",
-        /// Where A2A clients may want to be called back: nowhere, at public addresses, or anywhere the gateway reaches.
+        /// The addresses to which A2A clients may have push notifications sent: none, public ones, or any that the gateway reaches.
         push: PushAccess as Word<PushAccess> = "off",
-        /// Where to listen for gRPC alone, with health, reflection and publishing; running and watching work on `listen` too.
+        /// Addresses for gRPC alone, with health, reflection and publishing; running and watching work on `listen` too.
         grpc: Vec<SocketAddr> as List<Address, 1>,
-        /// Where to listen for `/healthz`, `/readyz` and `/metrics` alone, without TLS and under any `Host`. With it, metrics are on no other port. Keep it inside.
+        /// Addresses for `/healthz`, `/readyz` and `/metrics` alone, without TLS and for any `Host`. With it, metrics are on no other port. Do not expose it to clients.
         admin: Vec<SocketAddr> as List<Address, 1>,
-        /// Listens beyond loopback although some agent asks for no token. For networks that keep strangers out by themselves.
+        /// Allows listening beyond loopback although an agent requires no token. For networks that restrict access themselves.
         allow_unauthenticated: bool as Flag = "false",
-        /// Names under which the gateway may be asked, beside those of loopback: `example.org` or `example.org:8443`.
+        /// Accepted `Host` names beside those of loopback: `example.org` or `example.org:8443`.
         hosts: Vec<String> as List<Host> = "[]",
-        /// Lets every `Host` pass: for a gateway behind a proxy that checks it.
+        /// Accepts every `Host`: for a gateway behind a proxy that checks it.
         any_host: bool as Flag = "false",
-        /// Origins of web pages that may ask, beside those of loopback.
+        /// Origins of web pages whose requests are accepted, beside those of loopback.
         origins: Vec<String> as List<Origin> = "[]",
-        /// Tells browsers that pages of allowed origins may read the answers.
+        /// Sends CORS headers, so that pages of allowed origins may read the responses.
         cors: bool as Flag = "false",
-        /// Bearer tokens that are good for every agent. Each is a principal whose name is derived from the token: prefer `[principals.NAME]`.
+        /// Bearer tokens that give access to every agent. Each is a principal whose name is derived from the token: prefer `[principals.NAME]`.
         tokens: Vec<Secret> as List<SecretName> = "[]",
-        /// How long the gateway still listens after SIGTERM while `/readyz` says 503, so that load balancers send nothing new.
+        /// How long the gateway still listens after SIGTERM while `/readyz` responds with 503, so that load balancers send no new requests.
         pre_stop: Duration as Delay = "3s",
-        /// How long runs that cannot go on elsewhere may take to end after that.
+        /// How long runs that no other replica can take over may take to end after that.
         drain: Duration as Delay = "20s",
         /// Reads the configuration again when its file changes, or a certificate that it names; SIGHUP always does.
         watch: bool as Flag = "false",
-        /// Connections at once. Those above wait to be accepted.
+        /// The largest number of connections. Further ones wait to be accepted.
         connections: usize as Count = "10000",
-        /// The longest request body: a whole history with its attachments.
+        /// The largest request body: a complete history with its attachments.
         body: usize as Size = "1MiB",
-        /// Text that waits for a reader that is behind is merged up to this size: much for a network, little for an eye. 1 merges nothing.
+        /// Text that waits for a slow reader is merged up to this size. 1 merges nothing.
         merge: usize as Size = "4KiB",
-        /// Certificate and key, with which the gateway speaks TLS.
+        /// Certificate and key for TLS.
         tls: Option<ServerTls> as Maybe<Section<ServerTlsKeys>>,
     }
 
     /// `[log]`.
     pub struct Log {
-        /// The least that is logged.
+        /// The lowest level that is logged.
         level: LogLevel as Word<LogLevel> = "info",
-        /// How lines look.
+        /// The format of log lines.
         format: LogFormat as Word<LogFormat> = "text",
-        /// Logs every request that was answered too, with its status and how long it took.
+        /// Also logs every completed request, with its status and duration.
         access: bool as Flag = "false",
     }
 
     /// `[runs]`.
     pub struct Runs {
-        /// Runs at once. Those above are refused as busy.
+        /// The largest number of open runs. Further ones are refused as busy.
         limit: usize as Count = "10000",
         /// Where runs are kept.
         log: RunLogEngine as Inline<RunLogKeys>,
-        /// How long a run may go without a sign of life of the gateway that drives it, before another takes it over.
+        /// How long a lease is valid after its last renewal; then another replica takes the run over.
         lease: Duration as Delay = "10s",
-        /// How long a gateway that shares the log may be silent before others take its runs over.
+        /// How long a replica that shares the log may send no heartbeat before others take its runs over.
         silence: Duration as Delay = "2s",
-        /// What becomes of an agent's work when the log has lost its run.
+        /// Whether the agent's work is cancelled when the log has lost its run.
         on_log_loss: OnLogLoss as Word<OnLogLoss> = "cancel",
         /// How long an ended run can be watched again.
         keep: Duration as Delay = "1h",
-        /// Events of one run. A run with more is a loop, and fails.
+        /// The largest number of events in one run. A run with more is a loop, and fails.
         events: u64 as LongCount = "1000000",
-        /// Memory of one run's events. A run with more fails.
+        /// The largest size of one run's events. A run with more fails.
         bytes: usize as Size = "64MiB",
-        /// Memory of all runs, for the log in memory. Past it ended runs are forgotten, oldest end first; with none left, runs fail.
+        /// The largest size of all runs, for the log in memory. Beyond it ended runs are deleted, oldest end first; with none left, runs fail.
         memory: usize as Size = "1GiB",
     }
 
     /// `[tee]`.
     pub struct TeeSettings {
-        /// What relates the call of a sub-agent to a run of the same principal, in this order; `[]` relates nothing. Without it: `token`, `trace` and `context` where there is one principal, `token` alone where there are more.
+        /// The keys by which a call of a sub-agent is related to a run of the same principal, in this order; `[]` relates none. Without it: `token`, `trace` and `context` with one principal, `token` alone with more.
         relate_by: Option<Vec<RelateBy>> as Maybe<List<Word<RelateBy>>>,
     }
 
     /// `[telemetry]`.
     pub struct Telemetry {
-        /// Where a collector takes OTLP: `http://collector:4317` for gRPC, `http://collector:4318` for HTTP. Without it nothing is exported.
+        /// The address of an OTLP collector: `http://collector:4317` for gRPC, `http://collector:4318` for HTTP. Without it nothing is exported.
         otlp: Option<String> as Maybe<Url>,
-        /// How OTLP is sent.
+        /// The transport of OTLP.
         protocol: OtlpProtocol as Word<OtlpProtocol> = "grpc",
         /// The bearer token for the collector.
         token: Option<Secret> as Maybe<SecretName>,
         /// The share of runs that are traced, where the caller's trace context does not decide.
         sample: Share as ShareOfOne = "1",
-        /// Records messages, arguments and results of tools in spans. They may hold what users wrote.
+        /// Records messages, and arguments and results of tools, in spans. They may contain texts of users.
         content: bool as Flag = "false",
         /// Exports spans of runs.
         traces: bool as Flag = "true",
-        /// How often the metrics of `/metrics` are exported too, such as `30s`; at least `1s`. Without it they are at `/metrics` alone.
+        /// The interval at which the metrics of `/metrics` are also exported, such as `30s`; at least `1s`. Without it they are only at `/metrics`.
         metrics: Option<Duration> as Maybe<Delay>,
         /// `service.name` of spans and metrics.
         service: String as Text = "aqueduct",
@@ -154,9 +154,9 @@ keys! {
     pub struct Inspector {
         /// Serves the inspector, a page for developers, at `/inspector`.
         enabled: bool as Flag = "false",
-        /// The longest trace that the inspector converts or judges: 50,000 events are some 10 MiB.
+        /// The largest recording that the inspector converts or verifies: 50,000 events are some 10 MiB.
         trace: usize as Size = "32MiB",
-        /// Where traces are shown, with `{trace}` for the id of one: the list of runs links there.
+        /// The address of a trace viewer, with `{trace}` for the trace id: the list of runs links there.
         traces: Option<String> as Maybe<Text>,
     }
 
@@ -164,41 +164,41 @@ keys! {
     pub struct PrincipalConfig {
         /// The tenant that the principal belongs to. Name and tenant are stored with its runs: changing either hides them.
         tenant: String as Text,
-        /// The bearer token that proves it, of at least 16 characters.
+        /// The bearer token of the principal, of at least 16 characters.
         token: Option<Secret> as Maybe<SecretName>,
-        /// More tokens that prove it: while one is replaced by another, both are here.
+        /// Further tokens of the principal: during a rotation, the old and the new one.
         tokens: Vec<Secret> as List<SecretName> = "[]",
-        /// The agents that it may run; without it, all.
+        /// The agents that the principal may run; without it, all.
         agents: Option<Vec<String>> as Maybe<List<Text>>,
-        /// Client certificates that prove it, by one of their names: `CN=…`, `dns:…`, `email:…` or `uri:…`. Needs `server.tls.client_ca`.
+        /// Client certificates of the principal, by one of their names: `CN=…`, `dns:…`, `email:…` or `uri:…`. Requires `server.tls.client_ca`.
         certificates: Vec<String> as List<Text> = "[]",
-        /// `admin` sees and cancels the runs of all principals.
+        /// `admin` may list, watch and cancel the runs of all principals.
         role: Role as Word<Role> = "user",
-        /// How much it may use at once, where that differs from `[quotas]`.
+        /// Quotas of the principal that differ from `[quotas]`.
         quotas: PrincipalQuotas as Section<PrincipalQuotas>,
-        /// Owners that version 0.1 stored for it: `gateway/0` was the first of `server.tokens`, `NAME/0` the first token of an agent.
+        /// Owners that version 0.1 stored for the principal: `gateway/0` was the first of `server.tokens`, `NAME/0` the first token of an agent.
         was: Vec<String> as List<Text> = "[]",
     }
 
     /// `[issuers.NAME]`.
     pub struct Issuer {
-        /// The claim `iss` of its tokens, and where its discovery document is, below `/.well-known/openid-configuration`.
+        /// The claim `iss` of the tokens, and the base address of the discovery document (`/.well-known/openid-configuration`).
         issuer: String as Needed<Url>,
-        /// Values of the claim `aud` that are taken.
+        /// Accepted values of the claim `aud`.
         audiences: Vec<String> as Needed<List<Text, 1>>,
-        /// A file with its keys (JWKS), instead of discovery.
+        /// A file with the keys (JWKS), instead of discovery.
         keys_file: Option<PathBuf> as Maybe<File>,
-        /// The address of its keys (JWKS), instead of discovery.
+        /// The address of the keys (JWKS), instead of discovery.
         keys_url: Option<String> as Maybe<Url>,
-        /// How old keys may become before they are fetched again. A token with an unknown key has them fetched at once.
+        /// How old keys may become before they are fetched again. A token with an unknown key causes a fetch at once.
         refresh: Duration as Delay = "15m",
-        /// Algorithms of signatures that are taken.
+        /// Accepted signature algorithms.
         algorithms: Vec<JwtAlgorithm> as List<Word<JwtAlgorithm>, 1> = "[\"RS256\", \"ES256\", \"EdDSA\"]",
-        /// By how much clocks may differ.
+        /// The tolerated difference between clocks.
         leeway: Duration as Delay = "30s",
         /// The claim that names the subject. Paths have dots: `resource.id`.
         subject_claim: String as Text = "sub",
-        /// The tenant of all its principals.
+        /// The tenant of all principals of the issuer.
         tenant: String as Text,
         /// The claim that names the tenant, instead of `tenant`.
         tenant_claim: Option<String> as Maybe<Text>,
@@ -206,25 +206,25 @@ keys! {
         agents_claim: Option<String> as Maybe<Text>,
         /// The claim that lists roles, such as `realm_access.roles`.
         roles_claim: Option<String> as Maybe<Text>,
-        /// The role that makes an admin.
+        /// The role whose principals are admins.
         admin_role: Option<String> as Maybe<Text>,
-        /// Whom fetches of keys trust, and as whom they come.
+        /// Trusted authorities and client certificate for fetching keys.
         tls: Option<ClientTls> as Maybe<Section<ClientTlsKeys>>,
     }
 
     /// `[agents.NAME]`.
     pub struct Agent {
-        /// What the agent is for, as `GET /agents` tells it.
+        /// The description of the agent in `GET /agents`.
         description: String as Text,
-        /// Where its stream comes from.
+        /// The source of the agent's stream.
         source: AgentSource as Inline<SourceKeys>,
-        /// The AG-UI dialect of the output; `auto` goes by what the client declares.
+        /// The AG-UI dialect of the output; `auto` uses the version that the client declares.
         dialect: DialectChoice as Word<DialectChoice> = "auto",
         /// How sub-agents are shown. Without it: `attributed` in 1.0, `tool` in 0.0.59.
         subagents: Option<Subagents> as Maybe<Word<Subagents>>,
-        /// How the work on the way to the answer is shown.
+        /// How intermediate text is shown.
         intermediate: IntermediateView as Word<IntermediateView> = "reasoning",
-        /// How questions to a human are shown. Without it: `interrupt` in 1.0, `text` in 0.0.59.
+        /// How interrupts are shown. Without it: `interrupt` in 1.0, `text` in 0.0.59.
         interrupts: Option<Interrupts> as Maybe<Word<Interrupts>>,
         /// How a failure is shown: `text` writes it as a message too, for frontends that show nothing of `RUN_ERROR` and a
         /// failed tool as done. Without it: `error` in 1.0, `text` in 0.0.59.
@@ -232,71 +232,71 @@ keys! {
         /// Whether a text of a sub-agent begins with its name (`**historian:** …`) where `subagents` is `inline` or `tool`. Without it:
         /// no in 1.0, yes in 0.0.59.
         labels: Option<bool> as Maybe<Flag>,
-        /// The A2A bindings that its card names, best first.
+        /// The A2A bindings in the agent's card, best first.
         bindings: Vec<A2aBinding> as List<Word<A2aBinding>> = "[\"jsonrpc\", \"rest\", \"grpc\"]",
         /// Public keys (PEM), one of which must have signed the card of an `a2a` agent.
         card_keys: Vec<PathBuf> as List<File> = "[]",
-        /// Who may see its A2A card: callers that may use the agent, or all.
+        /// Which callers may read the A2A card: those that may run the agent, or all.
         card: CardAccess as Word<CardAccess> = "agent",
-        /// Limits in time.
+        /// Timeouts.
         timeouts: Timeouts as Section<Timeouts>,
-        /// Limits in size.
+        /// Limits of size and number.
         limits: Limits as Section<Limits>,
-        /// How often a connection that cannot be made is tried again, with growing pauses, and one retry for ten calls at most.
+        /// Retries of a failed connect, with growing pauses, and at most one retry per ten calls.
         retries: u32 as Whole = "2",
-        /// When the agent is given up for a while.
+        /// The circuit breaker of the agent.
         circuit: Circuit as Section<Circuit>,
-        /// Headers of the caller that the agent gets too, by name.
+        /// Names of headers of the caller that are forwarded to the agent.
         forward_headers: Vec<String> as List<HeaderName> = "[]",
-        /// The bearer token that the agent gets.
+        /// The bearer token that is sent to the agent.
         credentials: Option<Secret> as Maybe<SecretName>,
-        /// Bearer tokens that are good for this agent, as `server.tokens`: prefer `[principals.NAME]`.
+        /// Bearer tokens that give access to this agent, as `server.tokens`: prefer `[principals.NAME]`.
         tokens: Vec<Secret> as List<SecretName> = "[]",
-        /// Principals (`NAME`, `TENANT:NAME`) whose calls of this agent may belong to runs of others: those of supervisors that call with a token of their own.
+        /// Principals (`NAME`, `TENANT:NAME`) whose calls of this agent may be related to runs of other principals: supervisors with a token of their own.
         supervisors: Vec<String> as List<Text> = "[]",
-        /// Who answers what the agent asks (`input-required`) when a supervisor calls it through the gateway: the supervisor, or the user of the run.
+        /// Who answers interrupts of the agent (`input-required`) when a supervisor calls it through the gateway: the supervisor, or the user of the run.
         questions: Questions as Word<Questions> = "supervisor",
-        /// What becomes of a run without watchers.
+        /// Whether a run without watchers continues.
         on_disconnect: OnDisconnect as Word<OnDisconnect> = "continue",
-        /// How long a run that goes on without watchers waits for one, before it is cancelled.
+        /// How long a run without watchers waits for one before it is cancelled.
         grace: Duration as Delay = "60s",
-        /// Whom its calls trust, and as whom they come.
+        /// Trusted authorities and client certificate for calls to the agent.
         tls: Option<ClientTls> as Maybe<Section<ClientTlsKeys>>,
     }
 
     /// `[agents.NAME.timeouts]`.
     pub struct Timeouts {
-        /// For the connection to the agent.
+        /// The timeout of connecting to the agent.
         connect: Duration as Delay = "5s",
-        /// From a request to the head of its answer.
+        /// The timeout from a request to the head of its response.
         response: Duration as Delay = "5m",
-        /// Without a byte of the agent's stream.
+        /// The timeout of an agent's stream without a byte.
         idle: Duration as Delay = "5m",
-        /// For a whole run.
+        /// The longest duration of a run.
         run: Duration as Delay = "1h",
-        /// For the user's reply to what a sub-agent asks (`questions = "user"`), while the agent that called it waits.
+        /// How long the user's reply to an interrupt of a sub-agent (`questions = "user"`) is awaited, while the calling agent waits.
         reply: Duration as Delay = "10m",
     }
 
     /// `[agents.NAME.limits]`.
     pub struct Limits {
-        /// One event of the agent's stream. Frontends take no more.
+        /// The largest event of the agent's stream. Frontends accept no more.
         frame: usize as Size = "10MiB",
         /// Sub-agents open at once in one run.
         lanes: usize as Count = "1024",
         /// Blocks open at once in one sub-agent.
         blocks: usize as Count = "256",
-        /// Calls and streams of the agent at once. Those above wait for `timeouts.connect`, then fail as `upstream_busy`.
+        /// Concurrent calls and streams of the agent. Further ones wait for `timeouts.connect`, then fail as `upstream_busy`.
         concurrency: Option<usize> as Maybe<Count>,
-        /// Calls to the agent per second, with bursts of as many. Those above wait as long, and fail likewise.
+        /// Calls to the agent per second, with bursts of as many. Further ones wait as long, and fail likewise.
         rate: Option<usize> as Maybe<Count>,
     }
 
     /// `[agents.NAME.circuit]`.
     pub struct Circuit {
-        /// Calls in a row that find no agent, before none is sent for `pause`; 0 for never. They fail as `upstream_circuit_open`.
+        /// Consecutive calls that do not reach the agent before none is sent for `pause`; 0 for never. Calls meanwhile fail as `upstream_circuit_open`.
         failures: u32 as Whole = "5",
-        /// How long no call is sent; then one tries.
+        /// How long no call is sent; then one call probes.
         pause: Duration as Delay = "10s",
     }
 }
@@ -313,23 +313,24 @@ words! {
 }
 
 choices! {
-    /// Where A2A clients may want to be called back.
+    /// Which addresses A2A clients may register for push notifications.
     pub enum PushAccess {
-        /// Nowhere.
+        /// None: push notifications are refused.
         #[default]
         Off = "off",
-        /// At addresses of the public internet.
+        /// Addresses of the public internet.
         Public = "public",
-        /// Anywhere that the gateway can reach.
+        /// Any address that the gateway can reach.
         Any = "any",
     }
 
-    /// Who answers what a sub-agent asks.
+    /// Who answers an interrupt of a sub-agent that a supervisor calls.
     pub enum Questions {
-        /// The supervisor that called it; the user sees a notice.
+        /// The supervisor that called it; the user's run contains a notice.
         #[default]
         Supervisor = "supervisor",
-        /// The user of the run: the question is an interrupt of the run, and the supervisor's call goes on with the reply.
+        /// The user: the interrupt of the sub-agent becomes an interrupt of the run, and the supervisor's call
+        /// continues with the reply.
         User = "user",
     }
 
@@ -353,7 +354,7 @@ choices! {
         Json = "json",
     }
 
-    /// How OTLP is sent.
+    /// The transport of OTLP.
     #[expect(missing_docs, reason = "the names are those of the protocol")]
     pub enum OtlpProtocol {
         #[default]
@@ -361,27 +362,27 @@ choices! {
         Http = "http",
     }
 
-    /// What relates the call of a sub-agent to a run.
+    /// How the call of a sub-agent is related to a run.
     pub enum RelateBy {
-        /// The token that the run's agent was given.
+        /// By the token that the agent of the run received.
         #[default]
         Token = "token",
-        /// The trace id of W3C `traceparent`.
+        /// By the trace id of W3C `traceparent`.
         Trace = "trace",
-        /// The A2A context id.
+        /// By the A2A context id.
         Context = "context",
     }
 
-    /// What a principal may do beyond its own runs.
+    /// What a principal may access beside its own runs.
     pub enum Role {
-        /// Nothing.
+        /// No other runs.
         #[default]
         User = "user",
-        /// It sees and cancels the runs of all principals.
+        /// Lists, watches and cancels the runs of all principals.
         Admin = "admin",
     }
 
-    /// An algorithm of signatures.
+    /// A signature algorithm of JWTs.
     #[expect(missing_docs, reason = "the names are those of RFC 7518 and RFC 8037")]
     pub enum JwtAlgorithm {
         #[default]
@@ -394,7 +395,7 @@ choices! {
         EdDsa = "EdDSA",
     }
 
-    /// How to talk to an A2A agent.
+    /// The protocol binding of an A2A agent.
     #[expect(missing_docs, reason = "the names are those of the protocol")]
     pub enum A2aBinding {
         #[default]
@@ -403,7 +404,7 @@ choices! {
         Grpc = "grpc",
     }
 
-    /// In which version.
+    /// The version of A2A.
     #[expect(missing_docs, reason = "the names are those of the protocol")]
     pub enum A2aVersion {
         #[default]
@@ -411,12 +412,12 @@ choices! {
         V0_3 = "0.3",
     }
 
-    /// What is at `/a2a/{name}` for an A2A agent.
+    /// What the gateway serves at `/a2a/{name}` for an A2A agent.
     pub enum A2aExposure {
-        /// The agent itself: calls pass through to it.
+        /// A proxy: calls are forwarded to the agent.
         #[default]
         Proxy = "proxy",
-        /// The gateway's own server, over the runs of the agent.
+        /// A server of the gateway, over the runs of the agent.
         Serve = "serve",
     }
 
@@ -429,21 +430,21 @@ choices! {
         V0_0_59 = "0.0.59",
     }
 
-    /// Who may see an agent's A2A card.
+    /// Which callers may read the A2A card of an agent.
     pub enum CardAccess {
         /// Callers that may run the agent.
         #[default]
         Agent = "agent",
-        /// Everybody.
+        /// All callers.
         Public = "public",
     }
 
-    /// What becomes of an agent's work when the log has lost its run.
+    /// What the engine does with the agent's work after the log has lost the run.
     pub enum OnLogLoss {
-        /// The agent is told to stop.
+        /// Cancels the work at the agent.
         #[default]
         Cancel = "cancel",
-        /// The agent is left to finish.
+        /// Lets the agent finish.
         Keep = "keep",
     }
 
@@ -464,7 +465,7 @@ pub struct ServerTls {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// Authorities whose clients are let in; without it, any client is.
+    /// Authorities whose client certificates are accepted; without them, no client certificate is required.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -477,32 +478,32 @@ pub struct ClientTls {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Where runs are kept.
+/// The engine of the run log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum RunLogEngine {
-    /// In this process.
+    /// In the memory of this process.
     #[default]
     Memory,
-    /// In a folder.
+    /// In a folder on disk.
     Disk(PathBuf),
-    /// On a server that several gateways share.
+    /// On a Redis server that several replicas share.
     Redis {
-        /// Its address, which may hold a password.
+        /// The address, which may contain a password.
         url: Secret,
-        /// The service that sentinels at that address watch.
+        /// The name of the service that the sentinels at that address watch.
         sentinel: Option<String>,
-        /// What keys begin with.
+        /// The prefix of all keys.
         prefix: String,
         /// Authorities to trust instead of the public ones, for a server with TLS.
         ca: Option<PathBuf>,
-        /// The certificate chain to show to such a server, and its private key.
+        /// The certificate chain to present to the server, and its private key.
         identity: Option<(PathBuf, PathBuf)>,
-        /// How long keys live that no gateway renews.
+        /// The lifetime of keys that no replica renews.
         expiry: Duration,
     },
 }
 
-/// How an agent's stream can be had.
+/// The source of an agent's runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "the keys are documented in `build`")]
 pub enum AgentSource {
@@ -511,14 +512,14 @@ pub enum AgentSource {
         binding: Option<A2aBinding>,
         version: A2aVersion,
         expose: A2aExposure,
-        /// How its status texts and messages stream.
+        /// The shape in which status texts and messages stream.
         stream: StreamShape,
-        /// Hosts that its card may name beside the configured one.
+        /// Hosts that the card may name beside the configured one.
         hosts: Vec<String>,
     },
     Agui {
         url: String,
-        /// Streams that are cut go on, where the agent shows that it can.
+        /// Set if streams that were cut are resumed, where the agent supports it.
         resume: bool,
     },
     #[default]
@@ -526,7 +527,7 @@ pub enum AgentSource {
     Script {
         file: PathBuf,
     },
-    /// A script that is part of the program. No key names it.
+    /// A script that is part of the program; no key configures it.
     Embedded {
         script: Arc<Script>,
     },
@@ -540,11 +541,11 @@ pub enum AgentSource {
     },
 }
 
-/// Where an A2A agent is.
+/// The address of an A2A agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum A2aAddress {
-    /// By its address.
+    /// The address of the agent.
     Url(String),
-    /// By the address of its card.
+    /// The address of the agent's card.
     Card(String),
 }

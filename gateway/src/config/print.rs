@@ -1,7 +1,7 @@
-//! `aqueduct config print`: the configuration as the gateway uses it: the file, the environment over it, and the defaults.
+//! `aqueduct config print`: the effective configuration, from the file, the environment and the defaults.
 //!
-//! Secrets stand nowhere in it: keys hold their names (`env:NAME`), and nothing resolves them here. Defaults are comments, so
-//! what is printed is a configuration that means the same.
+//! The output contains no secret: keys hold names of secrets (`env:NAME`), which this module does not resolve. Defaults
+//! are written as comments, so the output is a configuration with the same meaning.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ pub(super) fn effective(root: &At<'_>, keys: &[Key]) -> String {
 fn section(text: &mut String, path: &str, table: Option<&At<'_>>, keys: &[Key]) {
     // Writing to a `String` cannot fail.
     let gap = if text.is_empty() { "" } else { "\n" };
-    // A table that the document lacks is a comment, as its defaults are.
+    // A table that is absent from the document is written as a comment, like defaults.
     let mark = if table.is_some() { "" } else { "# " };
     writeln!(text, "{gap}{mark}[{path}]").ok();
     for key in keys.iter().filter(|key| key.members.is_empty()) {
@@ -56,7 +56,7 @@ fn given(value: &At<'_>, key: &Key) -> String {
     }
 }
 
-/// A default, or the text of a variable, as TOML.
+/// Returns a default, or the text of a variable, as TOML.
 fn literal(text: &str, key: &Key) -> String {
     let is_plain =
         ["`true` or `false`", "a whole number", "a number"].iter().any(|kind| key.expected.starts_with(kind));
@@ -70,7 +70,7 @@ fn literal(text: &str, key: &Key) -> String {
     quoted(text)
 }
 
-/// JSON strings are strings of TOML.
+/// Quotes a text as JSON does, which is valid TOML.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

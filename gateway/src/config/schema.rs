@@ -1,4 +1,4 @@
-//! `aqueduct config schema`: a JSON Schema of the configuration for editors, made from the same tables of keys.
+//! `aqueduct config schema`: a JSON Schema of the configuration for editors, derived from the tables of keys.
 
 use serde_json::{Map, Value, json};
 
@@ -40,7 +40,7 @@ fn of_key(key: &Key) -> Value {
     schema
 }
 
-/// What a value may be, from the words in which messages describe it.
+/// Returns the schema of a value, derived from the description of its kind.
 fn of_kind(expected: &str) -> Value {
     if let Some(words) = expected.strip_prefix("one of ") {
         return json!({ "enum": quoted(words) });
@@ -68,7 +68,7 @@ fn of_kind(expected: &str) -> Value {
     }
 }
 
-/// The words between backquotes.
+/// Returns the words between backquotes.
 fn quoted(words: &str) -> Vec<&str> {
     words.split('`').skip(1).step_by(2).collect()
 }

@@ -1,9 +1,9 @@
-//! Kinds that are made of kinds.
+//! Kinds that are composed of other kinds.
 //!
 //! | kinds | |
 //! |---|---|
-//! | `List` `Maybe` `Needed` | some values, perhaps a value, a value that must be there |
-//! | `Section` `Inline` `Named` `Tables` | a table, keys of the table itself, tables by name, `[[tables]]` |
+//! | `List` `Maybe` `Needed` | a list, an optional value, a required value |
+//! | `Section` `Inline` `Named` `Tables` | a table, keys of the enclosing table, tables by name, `[[tables]]` |
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use super::document::At;
 use super::keys::{Build, Key};
 use super::kind::{Kind, Wrong};
 
-/// A list of `MIN` or more.
+/// A list of at least `MIN` elements.
 pub(crate) struct List<K, const MIN: usize = 0>(PhantomData<K>);
 
 impl<K: Kind, const MIN: usize> Kind for List<K, MIN> {
@@ -30,7 +30,7 @@ impl<K: Kind, const MIN: usize> Kind for List<K, MIN> {
     }
 
     fn read(at: &At<'_>) -> Result<Self::Value, Wrong> {
-        // A variable holds a list as words between commas; brackets and quotes are allowed.
+        // A variable holds a list as values separated by commas; brackets and quotes are allowed.
         let loose = at.loose_text().map(|text| {
             let texts = text.trim_matches(['[', ']']).split(',').map(|item| item.trim().trim_matches('"'));
             texts.filter(|item| !item.is_empty()).map(|item| at.with_text(item)).collect::<Vec<_>>()
@@ -47,13 +47,13 @@ impl<K: Kind, const MIN: usize> Kind for List<K, MIN> {
             let item = at.item(item);
             K::read(&item).map_err(|wrong| item.record(wrong, &Self::expected())).ok()
         };
-        // Every item is read, so that all that are wrong are recorded, each with its own place.
+        // Every element is read, so that all invalid ones are recorded, each with its own place.
         let values: Vec<Option<K::Value>> = items.into_iter().map(read).collect();
         values.into_iter().collect::<Option<_>>().ok_or(Wrong::Recorded)
     }
 }
 
-/// A key without a default.
+/// An optional key without a default.
 pub(crate) struct Maybe<K>(PhantomData<K>);
 
 impl<K: Kind> Kind for Maybe<K> {
@@ -74,7 +74,7 @@ impl<K: Kind> Kind for Maybe<K> {
     }
 }
 
-/// A key that must be there.
+/// A required key.
 pub(crate) struct Needed<K>(PhantomData<K>);
 
 impl<K: Kind> Kind for Needed<K> {
@@ -117,7 +117,7 @@ impl<T: Build> Kind for Section<T> {
     }
 }
 
-/// Keys of the table itself that together become something.
+/// Keys of the enclosing table that together make one value.
 pub(crate) struct Inline<T>(PhantomData<T>);
 
 impl<T: Build> Kind for Inline<T> {
@@ -138,7 +138,7 @@ impl<T: Build> Kind for Inline<T> {
     }
 }
 
-/// Tables of the same keys, each with a name.
+/// Tables with the same keys, each with a name.
 pub(crate) struct Named<T>(PhantomData<T>);
 
 impl<T: Build> Kind for Named<T> {
@@ -165,7 +165,7 @@ impl<T: Build> Kind for Named<T> {
     }
 }
 
-/// Tables of the same keys, one after the other.
+/// A list of tables with the same keys.
 pub(crate) struct Tables<T>(PhantomData<T>);
 
 impl<T: Build> Kind for Tables<T> {
@@ -184,7 +184,7 @@ impl<T: Build> Kind for Tables<T> {
     }
 }
 
-/// Names are part of addresses (`/agents/{name}`), so they need no escaping there.
+/// Returns `true` if the name can be part of an address (`/agents/{name}`) without escaping.
 fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     !name.is_empty() && name.len() <= 64 && name.bytes().all(allowed)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Config, Key, Keys as _, LogLevel, load};
 
-/// Every default, as a variable of the environment would set it.
+/// Returns every default as the environment variable that would set it.
 fn variables(path: &str, keys: &[Key], all: &mut Vec<(String, String)>) {
     for key in keys {
         let path = format!("{path}__{}", key.name.replace('*', "a").to_ascii_uppercase());
@@ -19,7 +19,7 @@ fn variables(path: &str, keys: &[Key], all: &mut Vec<(String, String)>) {
 fn every_default_can_be_read() {
     let mut defaults = Vec::new();
     variables("", &Config::keys(), &mut defaults);
-    // Keys of other sources and engines have no place beside these.
+    // Keys of other sources and engines contradict these.
     let is_other = |name: &str| {
         ["A2A", "REPLAY", "MAGENTIC", "PREFIX", "REDIS"].iter().any(|source| name.contains(source))
     };

@@ -1,4 +1,4 @@
-//! Which dialect a recorded stream is in, told by its first payload that tells.
+//! Detects the dialect of a recorded stream from its first payload that identifies one.
 //!
 //! | dialect | its payloads have |
 //! |---|---|
@@ -7,27 +7,27 @@
 //! | A2A 1.0 | `task`, `message`, `statusUpdate` or `artifactUpdate`, with or without the envelope |
 //! | magentic | any other object with `type`, `event_class` or `update`; a line of its recorder (`recorder`) |
 //!
-//! What cannot be read is not an error here: the conversion will say where and why.
+//! Malformed payloads are not an error here: the conversion reports place and reason.
 
 use serde_json::{Map, Value};
 
 use crate::cli::FromDialect;
 use crate::input::PayloadReader;
 
-/// Payloads that are looked at: a recorder may put lines of its own first.
+/// The number of payloads that are examined: a recorder may write lines of its own first.
 pub(super) const LOOKED_AT: usize = 16;
 
-/// The dialect of a whole recording; none if nothing tells.
+/// Returns the dialect of a whole recording, or `None` if no payload identifies one.
 pub(crate) fn detect(recording: &[u8]) -> Option<FromDialect> {
     let mut reader = PayloadReader::default();
-    // An error ends the payloads; those before it are there.
+    // An error ends the payloads; those before it are available.
     if reader.handle_bytes(recording).is_ok() {
         reader.handle_eof().ok();
     }
     std::iter::from_fn(|| reader.poll_payload()).take(LOOKED_AT).find_map(|payload| of_text(&payload.text))
 }
 
-/// The dialect that one payload tells.
+/// Returns the dialect that one payload identifies.
 pub(super) fn of_text(payload: &str) -> Option<FromDialect> {
     of_payload(&serde_json::from_str(payload).ok()?)
 }
@@ -44,7 +44,7 @@ fn of_payload(payload: &Value) -> Option<FromDialect> {
     }
     if object.contains_key("jsonrpc") {
         let result = object.get("result").and_then(Value::as_object);
-        // An error has no dialect of its own; the newer one reads it.
+        // A JSON-RPC error is the same in both versions; the decoder of the newer one reads it.
         return Some(result.and_then(of_a2a).unwrap_or(FromDialect::A2a));
     }
     of_a2a(object).or_else(|| {
@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    /// Every recording of the tree is told as what it is.
+    /// The dialect of every recording in the tree is detected.
     #[test]
     fn fixtures_tell_their_dialect() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures");

@@ -4,9 +4,9 @@
 //! bytes ──► PayloadReader ──► SourceReader (an adapter's decoder) ──► Runs (stream machines) ──► Writer ──► bytes
 //! ```
 //!
-//! Invariants: whatever comes in, what goes out is balanced and ends with a terminal event, once per run; input after
-//! the end of a run starts the next run, or is counted and told as late; input that cannot be read ends its run as
-//! failed, and the place is told. Everything streams: no more than one payload is held.
+//! Invariants: the output is balanced and has one terminal event per run, whatever the input; input after the end of a
+//! run starts the next run, or is counted and reported as late; input that cannot be read ends its run as failed and is
+//! reported with its place. Everything streams: no more than one payload is held in memory.
 
 mod detect;
 mod runs;
@@ -37,30 +37,30 @@ const CHUNK: usize = 64 * 1024;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConvertError {
-    /// The input cannot be read. What was read before came out, ended as failed.
+    /// The input cannot be read. The output contains everything read before, ended as failed.
     #[error("the input cannot be read: line {line}, column {column}: {what}")]
     Unreadable {
-        /// Counted from 1.
+        /// The line, from 1.
         line: usize,
-        /// Counted from 1.
+        /// The column, from 1.
         column: usize,
-        /// What is wrong there.
+        /// What is wrong at that place.
         what: String,
     },
-    /// The input is in another dialect. Nothing came out.
+    /// The input is in another dialect than `--from` names. The output is empty.
     #[error("line {line}: the input is {}, not {}: use `--from {}`, or leave `--from` out", word(*found), word(*wanted), word(*found))]
     WrongDialect {
-        /// The line that tells, counted from 1.
+        /// The line of the payload that identifies the dialect, from 1.
         line: usize,
-        /// What `--from` says.
+        /// The dialect that `--from` names.
         wanted: FromDialect,
-        /// What the input is.
+        /// The dialect of the input.
         found: FromDialect,
     },
-    /// Nothing in the input is of a dialect that is known. Nothing came out.
+    /// No payload of the input identifies a dialect. The output is empty.
     #[error(
-        "the input is no stream that is known: AG-UI or A2A as server-sent events or JSON, Microsoft Agent Framework as JSON \
-         lines, or what `aqueduct record` wrote"
+        "the input is in no known dialect: give AG-UI or A2A as server-sent events or JSON, Microsoft Agent Framework as JSON \
+         lines, or a file of `aqueduct record`"
     )]
     Unknown,
     /// Reading failed.
@@ -71,7 +71,7 @@ pub enum ConvertError {
     Output(std::io::Error),
 }
 
-/// The word of a dialect on the command line.
+/// Returns the word for a dialect on the command line.
 fn word(dialect: FromDialect) -> String {
     dialect.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
@@ -82,7 +82,7 @@ impl From<InputError> for ConvertError {
     }
 }
 
-/// Runs the command.
+/// Runs `aqueduct convert`.
 pub fn command(
     args: &ConvertArgs,
     input: &mut dyn Read,
@@ -101,7 +101,7 @@ pub fn command(
     };
     match converted {
         Ok(()) => exit::OK,
-        // The reader has all it wanted (`| head`).
+        // The reader of the output has closed it (`| head`).
         Err(ConvertError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => exit::OK,
         Err(error) => {
             writeln!(notes, "aqueduct convert: {error}").ok();
@@ -110,7 +110,11 @@ pub fn command(
     }
 }
 
-/// Converts everything that can be read.
+/// Converts the whole input.
+///
+/// # Errors
+///
+/// Returns an error if the input cannot be read or is in another dialect, or if the output cannot be written.
 pub fn convert(
     args: &ConvertArgs,
     input: &mut dyn Read,
@@ -122,7 +126,7 @@ pub fn convert(
     let result = pump(input, &mut source, &mut runs, out);
     match &result {
         Ok(()) => source.handle_eof(&mut runs)?,
-        // Nothing of an input in another dialect is worth writing.
+        // No output is written for an input in another dialect.
         Err(ConvertError::WrongDialect { .. } | ConvertError::Unknown) => return result,
         Err(error) => {
             runs.fail(&RunFailure::new(RunFailure::UPSTREAM_INVALID, error.to_string()));
@@ -136,15 +140,15 @@ pub fn convert(
     result
 }
 
-/// The input, once its dialect is known.
-///
+/// The input, whose dialect may not be known yet.
 /// ```text
-/// `--from auto`:  looking ── a payload tells ──► reading          `--from X`:  reading; a payload that tells Y is an error
+/// `--from auto`:  detecting ── a payload identifies a dialect ──► reading
+/// `--from X`:     reading; a payload that identifies Y is an error
 /// ```
 struct Source {
     wanted: FromDialect,
     reader: Option<SourceReader>,
-    /// Payloads that came before the one that tells.
+    /// Payloads that arrived before the one that identifies the dialect.
     held: Vec<Payload>,
     is_known: bool,
     is_empty: bool,
@@ -193,8 +197,9 @@ impl Source {
         if let Some(reader) = &mut self.reader {
             reader.handle_eof(runs);
         }
-        // A cut input has no whole payload that could tell; one with payloads that tell nothing is something else. Readers pass
-        // on what they do not know, so that output alone proves nothing; AG-UI has no event without its type.
+        // A cut input has no complete payload that identifies a dialect; an input with complete payloads that identify
+        // none is something else. Decoders pass unknown payloads on, so output proves nothing; AG-UI has no event
+        // without its type.
         let is_nothing =
             !self.is_known && !self.is_empty && (self.wanted != FromDialect::Agui || !runs.any());
         if is_nothing { Err(ConvertError::Unknown) } else { Ok(()) }
@@ -209,16 +214,16 @@ fn of_recording(dialect: recording::Dialect) -> FromDialect {
     }
 }
 
-/// Returns `true` if a reader of the wanted dialect reads what was found. Items of A2A without an envelope, and errors, may be
-/// of either version.
+/// Returns `true` if the decoder of the wanted dialect reads what was found. A2A items without an envelope, and errors,
+/// may be of either version.
 fn reads(wanted: FromDialect, found: FromDialect, payload: &str) -> bool {
     let is_either = !payload.contains("\"jsonrpc\"") || payload.contains("\"error\"");
     let is_older = found == FromDialect::A2a && wanted == FromDialect::A2a03 && is_either;
     wanted == FromDialect::Auto || wanted == found || is_older
 }
 
-/// Returns one event of a run as the events of a protocol, in their default settings. Converters keep no state, so the start
-/// of the run and the event are all that is needed.
+/// Converts one event of a run into the events of a protocol with default settings. Converters keep no state, so the
+/// start of the run and the event suffice.
 pub(crate) fn form_of(to: ToDialect, start: &BlockEvent, event: &BlockEvent) -> Vec<serde_json::Value> {
     let mut writer = Writer::new(&ConvertArgs::plain(FromDialect::Agui, to));
     writer.write(start);
@@ -260,7 +265,7 @@ fn pump(
 fn read_payload(payload: &Payload, source: &mut SourceReader, runs: &mut Runs) -> Result<(), ConvertError> {
     let Err(what) = source.handle_payload(payload, runs) else { return Ok(()) };
     let (line, column, what) = match serde_json::from_str::<serde_json::Value>(&payload.text) {
-        // The trace of a cut: what was read before comes out, ended.
+        // The input was cut here: the output contains everything read before, ended.
         Err(error) if payload.is_cut && error.is_eof() => return Ok(()),
         Err(error) => (error.line(), error.column(), format!("not JSON: {error}")),
         Ok(_) => (1, 1, what),

@@ -1,4 +1,4 @@
-//! The runs of one input: a stream machine for the one under way, ids for all of them.
+//! The runs of one input: a stream machine for the open run, and ids for all runs.
 //!
 //! ```text
 //!   (none) ── begin, or any event ──► open ── terminal event ──► (none)
@@ -14,7 +14,7 @@ use super::ConvertError;
 use super::writer::Writer;
 use crate::progress::count;
 
-/// What a source tells about a run that begins.
+/// The ids that a source declares for a run that begins, and tool calls that earlier runs of the thread opened.
 #[derive(Debug, Default)]
 pub(super) struct Beginning {
     pub(super) thread: Option<ByteString>,
@@ -39,17 +39,17 @@ impl Runs {
         Self { thread, run, used: HashSet::new(), begun: 0, open: None, writer, late: 0 }
     }
 
-    /// True if a run is under way.
+    /// Returns `true` if a run is open.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// True if there was a run.
+    /// Returns `true` if at least one run has begun.
     pub(super) fn any(&self) -> bool {
         self.begun > 0
     }
 
-    /// A run begins; one under way was cut.
+    /// Begins a run. An open run ends as cut.
     pub(super) fn begin(&mut self, beginning: Beginning) {
         self.cut();
         self.begun += 1;
@@ -61,7 +61,7 @@ impl Runs {
         self.drain();
     }
 
-    /// Ids are unique in the output, whatever the input repeats.
+    /// Returns the id of the next run, unique in the output even if the input repeats ids.
     fn run_id(&mut self, told: Option<ByteString>) -> ByteString {
         let told = self.run.clone().or_else(|| told.map(|run| run.to_string()));
         let base = told.unwrap_or_else(|| format!("run-{}", self.begun));
@@ -74,7 +74,7 @@ impl Runs {
         ByteString::from(id)
     }
 
-    /// Takes what the source says about the run under way; begins one if there is none.
+    /// Handles an event of the open run; begins a run if none is open.
     pub(super) fn handle_event(&mut self, event: SourceEvent) {
         if self.open.is_none() {
             self.begin(Beginning::default());
@@ -88,12 +88,12 @@ impl Runs {
         self.drain();
     }
 
-    /// Something came after the end of a run and belongs to no other.
+    /// Counts input that arrived after the end of a run and belongs to no other run.
     pub(super) fn note_late(&mut self) {
         self.late += 1;
     }
 
-    /// The run under way ends as failed; without one, a failed run says so.
+    /// Ends the open run as failed. Without one, begins and ends a failed run.
     pub(super) fn fail(&mut self, failure: &RunFailure) {
         if self.open.is_none() {
             self.begin(Beginning::default());
@@ -104,7 +104,7 @@ impl Runs {
         self.drain();
     }
 
-    /// The input is over. Nothing at all was a stream cut before its first event.
+    /// Ends the input. An input without any event is reported as a stream cut before its first event.
     pub(super) fn finish(&mut self) {
         if !self.any() {
             self.begin(Beginning::default());
@@ -112,7 +112,7 @@ impl Runs {
         self.cut();
     }
 
-    /// What is to be told beside the output.
+    /// Returns the warnings to print beside the output.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = self.writer.notes();
         if self.late > 0 {
@@ -123,7 +123,7 @@ impl Runs {
         notes
     }
 
-    /// Writes what is ready.
+    /// Writes the events that are ready.
     pub(super) fn write_to(&mut self, out: &mut dyn Write) -> Result<(), ConvertError> {
         let buffer = self.writer.buffer();
         if buffer.is_empty() {

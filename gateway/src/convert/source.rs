@@ -2,9 +2,9 @@
 //!
 //! | dialect | a run begins with | input after the end |
 //! |---|---|---|
-//! | A2A | the first item; after the end: another task, a task or message again, more of a task that waited | late |
+//! | A2A | the first item; after the end: another task, a task or message again, an update of a task that was interrupted | late |
 //! | AG-UI | `RUN_STARTED`, also if the run before was cut | late |
-//! | magentic | the first line; after the end: what the decoder takes for a new run | counted by the decoder |
+//! | magentic | the first line; after the end: a line that the decoder reads as a new run | counted by the decoder |
 
 use aqueduct_adapter_a2a::wire::{Dialect, Frame, FrameContent, StateClass, StreamItem};
 use aqueduct_adapter_a2a::{DecodeConfig, Decoder as A2aDecoder, Settled};
@@ -18,7 +18,7 @@ use super::runs::{Beginning, Runs};
 use crate::cli::FromDialect;
 use crate::input::Payload;
 
-/// Reads one input. A payload that cannot be read gives a sentence about why.
+/// A decoder of one input. A payload that cannot be decoded returns a sentence with the reason.
 #[derive(Debug)]
 pub(super) enum SourceReader {
     A2a(Box<A2aReader>),
@@ -57,7 +57,7 @@ impl SourceReader {
             Self::A2a(reader) => reader.handle_eof(runs),
             Self::Agui(_) => {}
             Self::Magentic(decoder) => {
-                // Lines held back were readable one by one; what remains cannot fail in another way.
+                // The lines held back were readable one by one, so a failure here has no other cause.
                 if let Err(error) = decoder.handle_eof() {
                     runs.handle_event(SourceEvent::Failed((&error).into()));
                 }
@@ -103,7 +103,7 @@ fn read_agui(decoder: &mut AguiDecoder, payload: &Payload, runs: &mut Runs) -> R
     Ok(())
 }
 
-/// A2A: the turns of one or more tasks.
+/// Decodes A2A: the turns of one or more tasks.
 #[derive(Debug)]
 pub(super) struct A2aReader {
     dialect: Dialect,
@@ -158,7 +158,7 @@ impl A2aReader {
             _ if !is_same => true,
             StreamItem::Task(task) => task.status.state.class() != StateClass::Terminal,
             StreamItem::Message(_) => true,
-            // A status, an artifact, or what may be added: more of a task that waited.
+            // A status, an artifact, or an item of a later version: an update of a task that was interrupted.
             _ => settled == Settled::Interrupted,
         }
     }

@@ -1,4 +1,4 @@
-//! Cuts, places, several runs, chosen ids: what the filter promises, on small inputs.
+//! Cuts, places, several runs and chosen ids, on small inputs.
 
 use std::io::Read;
 
@@ -184,7 +184,7 @@ fn server_sent_events_are_framed_with_line_feeds() {
     assert!(out.starts_with("data: {") && out.ends_with("}\n\n") && !out.contains('\r'));
 }
 
-/// A reader that is done early is no failure, and input is not read ahead of output.
+/// A reader that closes the output early causes no failure, and input is not read ahead of output.
 #[test]
 fn output_follows_input_line_by_line() {
     struct Slow<'a>(Vec<&'a str>);

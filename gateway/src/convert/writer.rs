@@ -24,14 +24,14 @@ enum Target {
         view: Box<View>,
         scratch: Vec<Event>,
     },
-    /// Made when a run starts: every item of a task carries its id.
+    /// Created when a run starts: every item of a task contains its id.
     A2a {
         writer: Option<Box<ItemWriter>>,
         scratch: Vec<StreamItem<'static>>,
         hides_work: bool,
     },
     Blocks,
-    /// Merges the events of the run under way; boxed, because the others are small.
+    /// Merges the events of the open run; boxed, because the other variants are small.
     Response(Box<RunMerger>),
 }
 
@@ -102,7 +102,7 @@ impl Writer {
     }
 }
 
-/// No payload has a line break, so both framings are a prefix and a suffix.
+/// Writes one payload. No payload contains a line break, so both framings are a prefix and a suffix.
 fn frame(sse: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     if sse {
         out.extend_from_slice(b"data: ");

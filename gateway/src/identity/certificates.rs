@@ -1,7 +1,7 @@
 //! Client certificates: which principal a verified certificate proves, by the names in it.
 //!
-//! TLS has verified the chain against `server.tls.client_ca` before; here is the mapping alone. A certificate that names no
-//! principal proves nothing. It proves nothing after its end either.
+//! TLS has verified the chain against `server.tls.client_ca` before; this module only maps names to principals. A
+//! certificate that names no principal, or that has expired, proves nothing.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl CertificateTable {
         self.0.is_empty()
     }
 
-    /// Returns the identities, for counting.
+    /// Returns the identities of the table.
     pub(super) fn identities(&self) -> impl Iterator<Item = &Arc<Identity>> {
         self.0.iter().map(|(_, identity)| identity)
     }
@@ -37,12 +37,13 @@ impl CertificateTable {
     ///
     /// # Errors
     ///
-    /// Refuses a certificate that cannot be read.
+    /// Returns a refusal if the certificate cannot be parsed.
     pub(super) fn find(&self, der: &[u8]) -> Result<Option<Arc<Identity>>, ServiceError> {
         if self.0.is_empty() {
             return Ok(None);
         }
-        let unreadable = |_| refusal("the client certificate cannot be read");
+        let unreadable =
+            |_| refusal("the client certificate cannot be parsed: send a valid X.509 certificate");
         let (_, certificate) = X509Certificate::from_der(der).map_err(unreadable)?;
         let names = names(&certificate);
         let found = self.0.iter().find(|(name, _)| names.contains(name));
@@ -54,7 +55,7 @@ impl CertificateTable {
         }))
     }
 
-    /// Keeps the switches of names that prove the same as before; revokes all others.
+    /// Keeps the revocation switches of names that prove the same identity as before; revokes all others.
     pub(super) fn replace(&mut self, before: &Self) {
         for (name, identity) in &before.0 {
             match self.0.iter_mut().find(|(other, now)| other == name && now == identity) {
@@ -65,7 +66,7 @@ impl CertificateTable {
     }
 }
 
-/// The names in a certificate, as the configuration writes them.
+/// Returns the names in a certificate in the form that the configuration uses.
 fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
     let subject = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
     let mut names: Vec<String> = subject.map(|name| format!("CN={name}")).collect();

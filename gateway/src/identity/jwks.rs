@@ -6,9 +6,9 @@
 //!                             └──┴─────────── not before the pause is over ◄────────────┘
 //! ```
 //!
-//! Fetches are single: callers that need keys wait for the one under way. After a failure the pause doubles, up to
-//! [`LONGEST_PAUSE`]; without one there are at most [`PER_MINUTE`] fetches in a minute, so that made-up key ids cost an
-//! issuer little.
+//! Only one fetch runs at a time: callers that need keys wait for it. After a failure the pause doubles, up to
+//! [`LONGEST_PAUSE`]; without a failure there are at most [`PER_MINUTE`] fetches per minute, so that made-up key ids
+//! cost an issuer little.
 
 use std::path::PathBuf;
 use std::str::FromStr as _;
@@ -31,22 +31,22 @@ use crate::tls;
 
 /// Fetches within [`MINUTE`], for unknown key ids: an issuer that rotates is followed at once, and made-up ids cost it little.
 const PER_MINUTE: u32 = 5;
-/// The time in which they are counted.
+/// The interval in which fetches are counted.
 const MINUTE: Duration = Duration::from_secs(60);
 /// The pause after a first failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause after failures.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
-/// For one fetch.
+/// The timeout of one fetch.
 const FETCH: Duration = Duration::from_secs(5);
-/// Bytes of a key set or a discovery document.
+/// The largest key set or discovery document, in bytes.
 const DOCUMENT: usize = 1 << 20;
 
 /// A key of an issuer.
 pub(super) struct VerifyingKey {
     id: Option<String>,
     algorithms: Vec<Algorithm>,
-    /// As the issuer shows it: a key that changes is another key.
+    /// The key as published: a key whose published form changes is another key.
     shown: Value,
     pub(super) key: DecodingKey,
     /// Cancelled when the issuer withdraws the key.
@@ -59,12 +59,12 @@ impl std::fmt::Debug for VerifyingKey {
     }
 }
 
-/// Where keys come from.
+/// The source of the keys.
 #[derive(Debug, Clone)]
 enum Source {
     File(PathBuf),
     Url(String),
-    /// The discovery document of the issuer.
+    /// The URL of the issuer's discovery document.
     Discovery(String),
 }
 
@@ -85,17 +85,17 @@ impl std::fmt::Debug for KeyStore {
 
 #[derive(Debug, Default)]
 struct Fetched {
-    /// When keys may be fetched again.
+    /// The earliest time of the next fetch.
     next: Option<Instant>,
-    /// When keys should be fetched again.
+    /// The time at which the keys become stale.
     stale: Option<Instant>,
     failures: u32,
-    /// Since when fetches are counted, and how many there were.
+    /// The start of the current counting interval, and the number of fetches in it.
     counted: Option<(Instant, u32)>,
 }
 
 impl Fetched {
-    /// Counts a fetch; `false` if there were too many, or the pause after a failure is not over.
+    /// Counts a fetch. Returns `false` if the limit per minute is reached or the pause after a failure is not over.
     fn begin(&mut self, now: Instant) -> bool {
         if self.next.is_some_and(|next| now < next) {
             return false;
@@ -131,7 +131,7 @@ impl KeyStore {
         Ok(Self { source, client, refresh: config.refresh, keys, fetched })
     }
 
-    /// Returns the keys that may have signed a token.
+    /// Returns the keys that may have signed a token with that key id and algorithm.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<Arc<VerifyingKey>> {
         let fits = |key: &&Arc<VerifyingKey>| {
             key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id)
@@ -147,12 +147,12 @@ impl KeyStore {
         }
     }
 
-    /// Returns `true` if the keys are older than the configuration wants.
+    /// Returns `true` if the keys are older than `refresh` of the configuration.
     pub(super) fn is_stale(&self) -> bool {
         self.fetched.try_lock().is_ok_and(|fetched| fetched.stale.is_none_or(|stale| stale <= Instant::now()))
     }
 
-    /// Fetches the keys, unless the pause after the last fetch is not over.
+    /// Fetches the keys, unless the pause or the limit per minute forbids it.
     pub(super) async fn refresh(&self) {
         let mut fetched = self.fetched.lock().await;
         if !fetched.begin(Instant::now()) {
@@ -175,7 +175,7 @@ impl KeyStore {
         }
     }
 
-    /// Keeps keys that are still there, and revokes those that are not.
+    /// Keeps keys that the new set still contains, and revokes the others.
     fn replace(&self, set: Vec<VerifyingKey>) {
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *keys);
@@ -216,7 +216,11 @@ impl KeyStore {
     }
 }
 
-/// Reads a key set. Keys of other kinds, for encryption or malformed are left out; without any, the set is refused.
+/// Parses a key set. Encryption keys, malformed keys and keys of unsupported types are omitted.
+///
+/// # Errors
+///
+/// Returns an error if no usable key remains.
 pub(super) fn parse(text: &[u8]) -> anyhow::Result<Vec<VerifyingKey>> {
     let document: Value = serde_json::from_slice(text).context("not JSON")?;
     let keys = document.get("keys").and_then(Value::as_array).context("no list `keys`")?;
@@ -242,7 +246,7 @@ fn key_of(shown: &Value) -> Option<VerifyingKey> {
     })
 }
 
-/// The algorithms that a key is for: the one that it names, else those of its kind.
+/// Returns the algorithms of a key: the one that it names, else those of its type.
 fn algorithms(jwk: &Jwk) -> Option<Vec<Algorithm>> {
     use jsonwebtoken::jwk::AlgorithmParameters::{EllipticCurve, OctetKey, OctetKeyPair, RSA};
     use jsonwebtoken::jwk::EllipticCurve as Curve;
@@ -254,7 +258,7 @@ fn algorithms(jwk: &Jwk) -> Option<Vec<Algorithm>> {
             _ => return None,
         },
         OctetKeyPair(_) => vec![Algorithm::EdDSA],
-        // A shared secret is no key of an issuer: whoever verifies could sign.
+        // A shared secret cannot be an issuer's key: every verifier could sign with it.
         OctetKey(_) => return None,
     };
     let named = jwk.common.key_algorithm.map(|named: KeyAlgorithm| named.to_string());

@@ -1,12 +1,13 @@
-//! Tokens of OIDC: signed claims of an issuer that the configuration trusts.
+//! OIDC tokens: signed claims of an issuer that the configuration trusts.
 //!
 //! ```text
 //! token ──► claim `iss` ──► issuer ──► key by `kid` ── unknown ──► keys are fetched (some times per minute) ──► again
 //!                                         └ known ──► signature, `exp`, `nbf`, `aud` ──► claims ──► Identity
 //! ```
 //!
-//! The name of a principal is the name of the issuer in the configuration, `|` and the subject: two issuers cannot make one
-//! principal, and none can make a configured one. An identity is revoked when its issuer withdraws the key that signed it.
+//! The name of a principal is the name of the issuer in the configuration, `|` and the subject: two issuers cannot
+//! produce the same principal, and no issuer can produce a configured one. An identity is revoked when its issuer
+//! withdraws the key that signed it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -25,10 +26,10 @@ use super::jwks::{KeyStore, VerifyingKey};
 use super::refusal;
 use crate::config::{Issuer as IssuerConfig, JwtAlgorithm};
 
-/// Tokens that are kept as verified: a signature costs some hundred times as much as a look-up.
+/// Verified tokens that are cached: verifying a signature costs some hundred times as much as a look-up.
 const VERIFIED: usize = 20_000;
 
-/// The longest token that is looked at. Those with many groups have some kilobytes; a head has at most 16.
+/// The longest token that is parsed. Tokens with many groups have a few KiB; a request head has at most 16 KiB.
 const TOKEN_BYTES: usize = 16 * 1024;
 
 /// The claims of a token.
@@ -45,12 +46,12 @@ pub(super) struct Issuer {
     dropped: CancelToken,
 }
 
-/// Why a token proves nothing.
+/// Why a token is rejected.
 #[derive(Debug)]
 pub(super) enum Rejected {
-    /// The issuer has not shown the key, as far as is known here.
+    /// The key that signed the token is not in the cached key set.
     UnknownKey,
-    /// The refusal for the caller.
+    /// The token is invalid; the refusal for the caller.
     Refused(ServiceError),
 }
 
@@ -58,7 +59,7 @@ impl Rejected {
     /// Returns the refusal for the caller.
     pub(super) fn into_refusal(self) -> ServiceError {
         match self {
-            Self::UnknownKey => refusal("unknown token: its issuer shows no key of that id"),
+            Self::UnknownKey => refusal("unknown token: its issuer publishes no key with that id"),
             Self::Refused(refusal) => refusal,
         }
     }
@@ -75,33 +76,33 @@ impl Issuer {
         })
     }
 
-    /// Returns `true` if the issuer is configured so.
+    /// Returns `true` if the issuer has that name and configuration.
     pub(super) fn is(&self, name: &str, config: &IssuerConfig) -> bool {
         self.name == name && self.config == *config
     }
 
-    /// Revokes every identity that the issuer made.
+    /// Revokes every identity that the issuer has proven.
     pub(super) fn drop_all(&self) {
         self.dropped.cancel();
         self.keys.revoke_all();
     }
 
-    /// Returns `true` if the token says that it is of this issuer.
+    /// Returns `true` if the claim `iss` names this issuer.
     pub(super) fn made(&self, claims: &Claims) -> bool {
         claims.get("iss").and_then(Value::as_str) == Some(self.config.issuer.as_str())
     }
 
-    /// Returns `true` if the keys are older than the configuration wants.
+    /// Returns `true` if the keys are older than `refresh` of the configuration.
     pub(super) fn is_stale(&self) -> bool {
         self.keys.is_stale()
     }
 
-    /// Fetches the keys, unless that was done too often.
+    /// Fetches the keys, unless the limit of fetches is reached.
     pub(super) async fn refresh(&self) {
         self.keys.refresh().await;
     }
 
-    /// Verifies a token with the keys that are at hand.
+    /// Verifies a token with the cached keys.
     pub(super) fn verify(&self, token: &str) -> Result<Arc<Identity>, Rejected> {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
@@ -134,7 +135,7 @@ impl Issuer {
         for key in keys {
             match decode::<Claims>(token, &key.key, &self.validation(header.alg)) {
                 Ok(decoded) => return self.identity(&decoded.claims, &key).map_err(Rejected::Refused),
-                // Another key of the same id, or the next of those without one.
+                // Tries the next key with the same id, or the next key if the token names none.
                 Err(error) if matches!(error.kind(), ErrorKind::InvalidSignature) => {
                     last = Rejected::Refused(refusal("unknown token"));
                 }
@@ -155,7 +156,8 @@ impl Issuer {
     }
 
     fn identity(&self, claims: &Claims, key: &VerifyingKey) -> Result<Identity, ServiceError> {
-        let missing = |claim: &str| refusal(format!("the token has no claim `{claim}`"));
+        let missing =
+            |claim: &str| refusal(format!("the token has no claim `{claim}`: request one that has it"));
         let text = |claim: &str| find(claims, claim).and_then(Value::as_str).map(str::to_owned);
         let config = &self.config;
         let subject = text(&config.subject_claim).ok_or_else(|| missing(&config.subject_claim))?;
@@ -164,8 +166,9 @@ impl Issuer {
             None => config.tenant.clone(),
         };
         let principal = Principal::new(tenant, format!("{}|{subject}", self.name));
-        let mut identity =
-            Identity::new(principal.ok_or_else(|| refusal("the subject of the token is too long"))?);
+        let mut identity = Identity::new(principal.ok_or_else(|| {
+            refusal("the subject of the token is too long: request one with a shorter subject")
+        })?);
         if let Some(claim) = &config.agents_claim {
             identity.agents = AgentGrant::Only(list(find(claims, claim).ok_or_else(|| missing(claim))?));
         }
@@ -180,21 +183,25 @@ impl Issuer {
     }
 }
 
-/// Says what is wrong with a token whose signature is right.
+/// Returns the refusal of a token whose signature is valid but whose claims are not.
 fn refused(token: &str, error: &jsonwebtoken::errors::Error) -> ServiceError {
     match error.kind() {
         ErrorKind::ExpiredSignature => {
             let claims = claims_of(token).unwrap_or_default();
             expired(claims.get("exp").and_then(seconds).map(|at| Timestamp(at.saturating_mul(1000))))
         }
-        ErrorKind::ImmatureSignature => refusal("the token is not valid yet (claim `nbf`)"),
-        ErrorKind::InvalidAudience => refusal("the token is not for this audience (claim `aud`)"),
-        ErrorKind::MissingRequiredClaim(claim) => refusal(format!("the token has no claim `{claim}`")),
+        ErrorKind::ImmatureSignature => refusal("the token is not valid yet (claim `nbf`): retry later"),
+        ErrorKind::InvalidAudience => {
+            refusal("the token is not for this audience (claim `aud`): request one for this gateway")
+        }
+        ErrorKind::MissingRequiredClaim(claim) => {
+            refusal(format!("the token has no claim `{claim}`: request one that has it"))
+        }
         _ => refusal("unknown token"),
     }
 }
 
-/// Returns the claims of a token, whose signature was not looked at; `None` if it is not a JWT.
+/// Returns the claims of a token without verifying its signature, or `None` if it is not a JWT.
 pub(super) fn claims_of(token: &str) -> Option<Claims> {
     if token.len() > TOKEN_BYTES || token.split('.').count() != 3 {
         return None;
@@ -203,10 +210,13 @@ pub(super) fn claims_of(token: &str) -> Option<Claims> {
     serde_json::from_slice(&payload).ok()
 }
 
-/// Says when a token expired.
+/// Returns the refusal of an expired token, with the time of its expiry.
 fn expired(at: Option<Timestamp>) -> ServiceError {
     let at = at.map(rfc3339);
-    refusal(at.map_or_else(|| "the token has expired".to_owned(), |at| format!("the token expired at {at}")))
+    refusal(at.map_or_else(
+        || "the token has expired: send a new one".to_owned(),
+        |at| format!("the token expired at {at}: send a new one"),
+    ))
 }
 
 fn rfc3339(at: Timestamp) -> String {
@@ -232,7 +242,7 @@ fn find<'c>(claims: &'c Claims, path: &str) -> Option<&'c Value> {
     rest.split('.').try_fold(claims.get(first)?, |value, name| value.get(name))
 }
 
-/// A claim that is a list, or words between spaces (as `scope`).
+/// Returns the elements of a claim that is a list, or a string of words separated by spaces (as `scope`).
 fn list(value: &Value) -> BTreeSet<String> {
     match value {
         Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -266,7 +276,7 @@ impl Issuers {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the issuer that a token names; `None` if it is not a JWT, or of another issuer.
+    /// Returns the issuer that a token names, or `None` if the token is not a JWT or the issuer is not configured.
     pub(super) fn of(&self, token: &str) -> Option<Arc<Issuer>> {
         let all = self.all();
         if all.is_empty() {
@@ -276,7 +286,7 @@ impl Issuers {
         all.into_iter().find(|issuer| issuer.made(&claims))
     }
 
-    /// Takes the issuers of `before` that are configured as they were, with their keys; drops the others.
+    /// Takes over the issuers of `before` whose configuration is unchanged, with their keys; drops the others.
     pub(super) fn replace(&self, before: &Self) {
         let mut now = self.0.write().unwrap_or_else(PoisonError::into_inner);
         for old in before.all() {

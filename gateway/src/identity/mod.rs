@@ -1,4 +1,4 @@
-//! Who callers are: the proofs of the configuration, and the identities that they prove.
+//! Identifies callers: the configured proofs, and the identities that they prove.
 //!
 //! ```text
 //! Caller ──► token ──┬► [principals.NAME], or a derived name ─┐
@@ -12,7 +12,7 @@
 //! of them, so that neither their number nor their content can be measured. A refusal names what is wrong with the proof
 //! and nothing about other principals.
 //!
-//! Not here: which runs an identity sees. That is the engine's (`aqueduct_runs::AccessPolicy`).
+//! Not here: which runs an identity may access. That is decided by the run engine (`aqueduct_runs::AccessPolicy`).
 
 mod certificates;
 mod jwks;
@@ -31,7 +31,7 @@ use certificates::CertificateTable;
 use jwt::{Issuer, Issuers, Rejected};
 use tokens::TokenTable;
 
-/// The proofs of a configuration.
+/// All proofs of a configuration.
 #[derive(Debug)]
 pub(crate) struct Identities {
     tokens: TokenTable,
@@ -39,13 +39,14 @@ pub(crate) struct Identities {
     issuers: Issuers,
     /// Agents that callers without a proof may run.
     open: BTreeSet<String>,
-    /// Set if the configuration has no proofs at all: then proofs are not looked at.
+    /// Set if the configuration has no proofs at all: then proofs are not checked.
     is_open: bool,
     anonymous: Arc<Identity>,
 }
 
 impl Identities {
-    /// Returns the proofs of `config`. `retired` are agents of earlier configurations: their tokens still open their runs.
+    /// Returns the proofs of `config`. `retired` are agents of earlier configurations: their tokens still grant access
+    /// to their runs.
     pub(crate) fn new<'a>(
         config: &Config,
         retired: impl Iterator<Item = (&'a str, &'a Agent)>,
@@ -74,14 +75,15 @@ impl Identities {
         Ok(Self { tokens, certificates, issuers, open, is_open, anonymous })
     }
 
-    /// Takes the identities of `before` whose proofs are still there, and revokes the others.
+    /// Takes over the identities of `before` whose proofs are unchanged, and revokes the others.
     pub(crate) fn replace(&mut self, before: &Self) {
         self.tokens.replace(&before.tokens);
         self.certificates.replace(&before.certificates);
         self.issuers.replace(&before.issuers);
     }
 
-    /// Returns the identity of a caller, from the proof that was checked for its request or from the proof itself.
+    /// Returns the identity of a caller: the one proven when its request was authenticated, else the one that its proof
+    /// yields.
     pub(crate) fn identify(&self, caller: &Caller) -> Result<Arc<Identity>, ServiceError> {
         match &caller.proof {
             Proof::Verified(identity) => still_valid(identity),
@@ -90,7 +92,7 @@ impl Identities {
         }
     }
 
-    /// Checks the proof of a caller, and fetches the keys of its issuer where they are needed.
+    /// Checks the proof of a caller, and fetches the keys of its issuer if necessary.
     pub(crate) async fn authenticate(&self, caller: &Caller) -> Result<Arc<Identity>, ServiceError> {
         let issuer = caller.token.as_deref().and_then(|token| self.issuers.of(token));
         let checked = self.check_now(caller);
@@ -108,7 +110,7 @@ impl Identities {
         }
     }
 
-    /// Checks the proof of a caller with what is at hand.
+    /// Checks the proof of a caller without fetching keys.
     fn check(&self, caller: &Caller) -> Result<Arc<Identity>, ServiceError> {
         self.check_now(caller).map_err(Rejected::into_refusal)
     }
@@ -132,7 +134,7 @@ impl Identities {
         }
     }
 
-    /// Returns `true` if the identity may run the agent. A fan-out needs all of its members.
+    /// Returns `true` if the identity may run the agent. A fan-out requires access to all of its members.
     pub(crate) fn may_run(&self, config: &Config, identity: &Identity, agent: &str) -> bool {
         let may_run = |name: &str| identity.may_run(name) || self.open.contains(name);
         let members = match config.agents.get(agent).map(|agent| &agent.source) {
@@ -142,35 +144,35 @@ impl Identities {
         may_run(agent) && members.iter().all(|member| may_run(member))
     }
 
-    /// Returns the refusal of an identity without proof, where a proof would show more.
+    /// Returns the refusal for a caller without proof, if a proof would give access to more.
     pub(crate) fn challenge(&self, identity: &Identity) -> Option<ServiceError> {
         (!self.is_open && identity.principal.is_anonymous()).then(missing)
     }
 
-    /// Returns `true` if there are no proofs at all.
+    /// Returns `true` if the configuration has no proofs.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Returns `true` if there may be more than one principal.
+    /// Returns `true` if more than one principal can exist.
     pub(crate) fn is_shared(&self) -> bool {
         let named = self.tokens.identities().chain(self.certificates.identities());
         let principals: BTreeSet<_> = named.map(|identity| &identity.principal).collect();
         principals.len() + usize::from(!self.open.is_empty()) > 1 || !self.issuers.all().is_empty()
     }
 
-    /// Returns `true` if callers of the agent must prove who they are.
+    /// Returns `true` if callers of the agent must present a proof.
     pub(crate) fn protects(&self, agent: &str) -> bool {
         !self.is_open && !self.open.contains(agent)
     }
 }
 
-/// Checks the text of a key set, for the configuration.
+/// Validates the text of a key set, for `config check`.
 pub(crate) fn check_keys(text: &[u8]) -> anyhow::Result<()> {
     jwks::parse(text).map(drop)
 }
 
-/// A proof that was valid when its request came may have ended since.
+/// Checks the expiry again: a proof that was valid when its request arrived may have expired since.
 fn still_valid(identity: &Arc<Identity>) -> Result<Arc<Identity>, ServiceError> {
     if identity.revoked.is_cancelled() {
         return Err(refusal("the proof was revoked: send a new one"));

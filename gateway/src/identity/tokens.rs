@@ -1,9 +1,9 @@
 //! Bearer tokens of the configuration: named ones (`[principals.NAME]`), and those of `server.tokens` and of agents, whose
 //! names are derived.
 //!
-//! The name of a token without one is `token-` and the first 64 bits of SHA-256 over `aqueduct principal`, a zero byte and
-//! the token, in hexadecimal: the same in every list, order, replica and restart, and no way back to a token that cannot be
-//! guessed.
+//! The derived name of a token is `token-` and the first 64 bits of SHA-256 over `aqueduct principal`, a zero byte and
+//! the token, in hexadecimal: the same in every list, order, replica and restart. The hash does not reveal a token that
+//! cannot be guessed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl TokenTable {
         for (name, principal) in &config.principals {
             let identity = identity_of(name, principal);
             for token in principal.token.iter().chain(&principal.tokens) {
-                // Each token has a switch of its own: one is revoked while the other stays.
+                // Each token has a revocation switch of its own: one is revoked while the other stays valid.
                 let mut identity = identity.clone();
                 identity.revoked = CancelToken::new();
                 table.0.push((token.clone(), Arc::new(identity)));
@@ -42,7 +42,8 @@ impl TokenTable {
         table
     }
 
-    /// Adds a token without a name, for one agent or for all. A token that is there already may use that agent too.
+    /// Adds a token without a name, for one agent or for all. A token that is already present gains access to that
+    /// agent.
     fn derive(&mut self, token: &Secret, agent: Option<&str>) {
         let known = self.0.iter_mut().find(|(other, _)| other == token);
         let grant = |agents: &mut AgentGrant| match (agents, agent) {
@@ -60,7 +61,7 @@ impl TokenTable {
         self.0.push((token.clone(), Arc::new(identity)));
     }
 
-    /// Returns the identities.
+    /// Returns the identities of the table.
     pub(super) fn identities(&self) -> impl Iterator<Item = &Arc<Identity>> {
         self.0.iter().map(|(_, identity)| identity)
     }
@@ -81,7 +82,7 @@ impl TokenTable {
         found.cloned()
     }
 
-    /// Keeps the identities of tokens that prove the same as before; revokes those of all others.
+    /// Keeps the identities of tokens that prove the same as before; revokes all others.
     pub(super) fn replace(&mut self, before: &Self) {
         for (token, identity) in &before.0 {
             match self.0.iter_mut().find(|(other, now)| other == token && now == identity) {
@@ -94,7 +95,7 @@ impl TokenTable {
 
 /// Returns the identity of `[principals.NAME]`.
 pub(super) fn identity_of(name: &str, config: &PrincipalConfig) -> Identity {
-    // Names of tables are neither empty nor long.
+    // Names of tables are neither empty nor too long.
     let principal = Principal::new(config.tenant.clone(), name.to_owned()).unwrap_or_default();
     let mut identity = Identity::new(principal);
     identity.agents = match &config.agents {
@@ -106,7 +107,7 @@ pub(super) fn identity_of(name: &str, config: &PrincipalConfig) -> Identity {
     identity
 }
 
-/// Returns the name of a token that has none.
+/// Returns the derived name of a token.
 fn derived_name(token: &Secret) -> String {
     let mut context = Context::new(&SHA256);
     context.update(b"aqueduct principal\0");
@@ -142,7 +143,7 @@ mod tests {
         }
         assert_ne!(name(&one, "ann"), name(&one, "bob"));
         assert_eq!(name(&one, "eve"), None);
-        // Stored with runs: a change hides them.
+        // The name is stored with runs: changing it would hide them.
         assert_eq!(derived_name(&Secret::new("ann")), "token-c2c5536039cd5f6c");
     }
 

@@ -1,7 +1,7 @@
 //! JSON values from lines: one line is one value, unless its brackets are open at the end of the line.
 //!
-//! Only brackets and quotes are looked at, each byte once. Whether the value is well-formed is found out by whoever
-//! reads it; a line that ends inside a string can never become well-formed, so it is handed out at once.
+//! Only brackets and quotes are examined, each byte once. The decoder checks whether the value is well-formed. A line
+//! that ends inside a string can never become well-formed, so it is returned at once.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{InputError, MAX_BYTES, Payload, Place, without_mark};
 
-/// The value under way.
+/// The value that is being collected.
 #[derive(Debug, Default)]
 pub(super) struct Value {
     text: BytesMut,
@@ -57,7 +57,7 @@ impl Value {
         self.emit(&text, true, ready)
     }
 
-    /// Follows the brackets; true if the line ends inside a string.
+    /// Counts brackets. Returns `true` if the line ends inside a string.
     fn scan(&mut self, line: &[u8]) -> bool {
         let (mut in_string, mut escaped) = (false, false);
         for byte in line {

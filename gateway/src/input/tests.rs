@@ -1,4 +1,4 @@
-//! Payloads and their places, whatever the cut.
+//! Payloads and their places, for every split of the input.
 
 use super::{InputError, PayloadReader};
 

@@ -1,4 +1,4 @@
-//! Ctrl-C while a stream is recorded: the agent is told to stop, as far as its protocol knows how.
+//! Ctrl-C while a stream is recorded: cancels the request at the agent, as far as its protocol supports that.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use aqueduct_core::service::{Caller, RunService as _};
 
 use crate::service::Gateway;
 
-/// How the agent is told.
+/// How the request is cancelled.
 pub(super) enum Stop {
-    /// AG-UI has no way to tell it but to hang up; nor is there one for an answer that has come already.
+    /// By closing the connection: AG-UI has no other way, and a response that is complete needs none.
     HangUp,
-    /// A task is cancelled, once the stream has named it.
+    /// By cancelling the A2A task, once the stream has named it.
     Task { source: Box<RemoteAgent>, dialect: Dialect, task: Option<String> },
-    /// A run of our own is cancelled, and its agent with it.
+    /// By cancelling a run of the gateway, which cancels its agent.
     Run { service: Arc<Gateway>, run: RunId },
 }
 
 impl Stop {
-    /// Learns from a frame what there is to stop. What cannot be read is recorded all the same.
+    /// Reads the id of the task from a frame. Frames that cannot be decoded are recorded all the same.
     pub(super) fn note(&mut self, data: &str) {
         let Self::Task { dialect, task: task @ None, .. } = self else { return };
         if let Ok(FrameContent::Item(item)) = FrameContent::parse(data, *dialect)
@@ -31,7 +31,7 @@ impl Stop {
         }
     }
 
-    /// Tells the agent; true if it can be expected to end its stream by itself.
+    /// Cancels the request. Returns `true` if the agent is expected to end its stream.
     pub(super) async fn tell(&self) -> bool {
         match self {
             Self::HangUp | Self::Task { task: None, .. } => false,

@@ -1,7 +1,6 @@
-//! What the configuration decides about agents behind A2A: their cards, their limits, who may call them.
+//! The configuration of agents served over A2A: their cards, limits and access.
 //!
-//! The servers, their bindings and their routes are those of [`aqueduct::a2a`]; calls that pass through to an agent are
-//! the business of [`proxy`](super::proxy).
+//! Servers, bindings and routes are those of [`aqueduct::a2a`]; [`proxy`](super::proxy) forwards calls to A2A agents.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,10 +19,10 @@ pub(super) fn servers(gateway: &Arc<Gateway>) -> Servers {
     Servers::of_runs(gateway.runs(), Arc::new(ConfiguredCards(Arc::clone(gateway), Mutex::default())))
 }
 
-/// The agents of the configuration, as it is at each call.
+/// The cards of the configured agents. The configuration is read at each call, so that a reload takes effect.
 struct ConfiguredCards(Arc<Gateway>, Mutex<Option<Signer>>);
 
-/// What signs cards, and the configuration that it was made for.
+/// The signer of cards, and the configuration that it was built from.
 type Signer = (Arc<Config>, Option<Arc<CardSigner>>);
 
 impl Cards for ConfiguredCards {
@@ -56,7 +55,7 @@ impl Cards for ConfiguredCards {
         })
     }
 
-    /// Admission lets only hosts through that the gateway goes by.
+    /// Admission has checked the host before.
     fn base(&self, _agent: &str, host: Option<&str>) -> String {
         let config = self.0.config();
         config.server.public_url.clone().unwrap_or_else(|| {
@@ -77,7 +76,7 @@ impl Cards for ConfiguredCards {
         self.0.agent(agent).is_some_and(|agent| agent.config.card == CardAccess::Public)
     }
 
-    /// Read again when the configuration changes.
+    /// Rebuilt when the configuration changes.
     fn signer(&self) -> Option<Arc<CardSigner>> {
         let config = self.0.config();
         let mut known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +97,7 @@ impl Cards for ConfiguredCards {
     }
 }
 
-/// The one skill of an agent that tells what one could say to it; none leaves the card's own.
+/// Returns one skill with the agent's example prompts, or none, which keeps the default skills of the card.
 fn skills(agent: &AgentEntry) -> Vec<Skill> {
     let examples = agent.card.examples.clone();
     let (id, description) = (agent.name.clone(), agent.description.clone());
@@ -115,10 +114,10 @@ fn server_config(gateway: &Gateway, agent: &AgentEntry) -> ServerConfig {
             IntermediateView::Reasoning | IntermediateView::Text => IntermediateView::Text,
         },
         subagents: agent.config.subagents != Some(Subagents::Hidden),
-        // The framework of such an agent begins its runs; no call does.
+        // The framework of such an agent starts its runs; no call does.
         adopts_runs: matches!(agent.config.source, AgentSource::Magentic),
         input_modes: agent.card.input_modes.clone(),
-        // A task is kept as long as the log of its runs.
+        // A task is kept as long as the log keeps its runs.
         limits: TaskLimits { keep: config.runs.keep, ..TaskLimits::default() },
         push: PushPolicy { any_address: config.server.push == PushAccess::Any, ..PushPolicy::default() },
         ..ServerConfig::default()

@@ -1,4 +1,4 @@
-//! AG-UI as the configuration wants it: how each agent is shown to each client.
+//! The AG-UI settings of each agent, selected by configuration and declared version.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use aqueduct_adapter_agui::version::dialect_for;
 use crate::config::{Agent, DialectChoice};
 use crate::service::Gateway;
 
-/// How an agent is shown to a client that declared this version.
+/// Returns the settings of an agent for a client that declared this version.
 fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
     let dialect = match agent.dialect {
         DialectChoice::Auto => dialect_for(declared),
@@ -32,7 +32,7 @@ fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
     settings
 }
 
-/// Returns the protocol with the settings of the configuration. An agent that is not there is refused by the engine.
+/// Returns the protocol with the settings of the configuration. The engine refuses agents that do not exist.
 pub(super) fn protocol(gateway: &Arc<Gateway>) -> AguiProtocol {
     let gateway = Arc::clone(gateway);
     AguiProtocol::new(move |agent, declared| {
@@ -42,7 +42,7 @@ pub(super) fn protocol(gateway: &Arc<Gateway>) -> AguiProtocol {
     })
 }
 
-/// Counts the dialect that a client reads.
+/// Counts the dialect that a client requested.
 fn count(gateway: &Gateway, settings: Settings) {
     let dialect = match settings.dialect {
         Dialect::V1_0 => "1.0",

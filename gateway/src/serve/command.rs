@@ -1,4 +1,4 @@
-//! The command `serve`, and what commands that serve have in common.
+//! The command `serve`, and functions that all serving commands share.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ pub fn serve(
         }
     };
     let mut environment: Vec<(String, String)> = environment.into_iter().collect();
-    // Arguments win over the environment, and are checked like it.
+    // Arguments override the environment and are checked in the same way.
     if !args.listen.is_empty() {
         let list: Vec<String> = args.listen.iter().map(ToString::to_string).collect();
         environment.push(("AQUEDUCT_SERVER__LISTEN".to_owned(), list.join(",")));
@@ -52,7 +52,7 @@ pub fn serve(
     }
 }
 
-/// Serves a configuration that a command made.
+/// Serves a configuration that a command has built.
 pub(crate) fn run_config(
     command: &str,
     config: Config,
@@ -102,7 +102,7 @@ fn run(
     })
 }
 
-/// One line with what is needed to know which gateway this is.
+/// Logs one line that identifies the gateway: version, addresses, engine of the log, agents.
 fn log_start(listening: &Listening) -> anyhow::Result<()> {
     let config = listening.gateway.config();
     let engine = match config.runs.log {
@@ -128,7 +128,7 @@ fn words(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// SIGTERM makes it leave; Ctrl-C, or a second SIGTERM, stops it without the time for load balancers.
+/// Handles signals: SIGTERM starts leaving with `pre_stop`; Ctrl-C or a second SIGTERM starts draining at once.
 pub(crate) fn stop_on_signal(listening: &Listening) -> anyhow::Result<()> {
     let (leaving, shutdown) = (listening.leaving(), listening.shutdown());
     #[cfg(unix)]
@@ -156,7 +156,7 @@ pub(crate) fn stop_on_signal(listening: &Listening) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads a configuration for a command that uses one agent of it.
+/// Reads a configuration for a command that uses one of its agents.
 pub(crate) fn load_config(
     path: &Path,
     environment: impl IntoIterator<Item = (String, String)>,

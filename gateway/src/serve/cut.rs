@@ -1,8 +1,7 @@
-//! Connections that break where a script says so, for servers of scripted agents.
+//! Cuts connections where a script requests it, on servers of scripted agents.
 //!
-//! A script that cuts ends its run with a code of its own. Where that code is about to be told, whatever the protocol,
-//! the body ends with an error instead: HTTP/1.1 closes the connection in the middle of a chunk, HTTP/2 resets the
-//! stream.
+//! A script that cuts ends its run with the code [`CUT`]. Where that code is about to be sent, in any protocol, the
+//! body ends with an error instead: HTTP/1.1 closes the connection in the middle of a chunk, HTTP/2 resets the stream.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -14,7 +13,7 @@ use memchr::memmem;
 
 use crate::source::script::CUT;
 
-/// Hangs up instead of telling that a script cut the connection.
+/// Ends a response body with an error where the code of a scripted cut would be sent.
 pub(super) fn cutting(router: Router) -> Router {
     router.layer(map_response(async |response: Response| {
         let is_stream = response
@@ -35,7 +34,7 @@ fn hanging_up(body: Body) -> Body {
     }))
 }
 
-/// A chunk as it is; or the events before the one that tells of the cut, and the cut.
+/// Returns a chunk unchanged; or the events before the one with the code, followed by an error.
 fn pieces(chunk: Bytes) -> Vec<Result<Bytes, axum::Error>> {
     let Some(told) = memmem::find(&chunk, CUT.as_bytes()) else { return vec![Ok(chunk)] };
     let before = chunk.slice(..told);

@@ -4,7 +4,7 @@
 //! frontend ── AG-UI ──► gateway :8787 ── A2A ──► mock :…  (one per script)
 //! ```
 //!
-//! So what is seen is what a gateway makes of real A2A agents. All of it is in this process, on loopback.
+//! The demo therefore shows what a gateway does with real A2A agents. Everything runs in this process, on loopback.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -23,10 +23,10 @@ use crate::service::Gateway;
 use crate::source::script::Script;
 use crate::{exit, mock, telemetry};
 
-/// Where the demo is, unless the port is taken.
+/// The port of the demo, unless it is in use.
 pub const DEMO_PORT: u16 = 8787;
 
-/// The agents behind A2A: name, script, what to expect.
+/// The A2A agents: name, script, description.
 const AGENTS: [(&str, &str, &str); 8] = [
     ("tools", include_str!("../../scripts/demo-tools.toml"), "tool notices, a tool call, an answer"),
     ("thinking", include_str!("../../scripts/demo-thinking.toml"), "thinking, apart from the answer"),
@@ -54,11 +54,11 @@ const AGENTS: [(&str, &str, &str); 8] = [
     ("writer", include_str!("../../scripts/demo-writer.toml"), "half of `demo`: thinking, an answer"),
 ];
 
-/// The agent that asks several of them at once.
+/// The agent that fans out to several of them.
 const BOTH: (&str, [&str; 2], &str) =
     ("demo", ["researcher", "writer"], "two A2A agents asked at once, each in a lane of its own");
 
-/// The A2A agents of a demo. They serve until this is dropped.
+/// The A2A agents of a demo, which serve until this value is dropped.
 #[derive(Debug)]
 pub struct DemoAgents(Vec<CancelToken>);
 
@@ -68,7 +68,7 @@ impl Drop for DemoAgents {
     }
 }
 
-/// Starts the agents, and makes the gateway that is in front of them.
+/// Starts the agents and returns the gateway in front of them.
 pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, DemoAgents)> {
     let mut running = DemoAgents(Vec::new());
     let mut agents = BTreeMap::new();
@@ -100,7 +100,7 @@ pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, D
     let mut config = config::with_agents(agents);
     config.server.listen = vec![listen];
     config.inspector.enabled = true;
-    // Pages of this machine may use the demo from any port: a frontend's development server, for one.
+    // Pages on this machine may use the demo from any port, such as that of a frontend's development server.
     config.server.cors = true;
     config.log.level = LogLevel::Warn;
     Ok((Gateway::new(config)?, running))
@@ -184,14 +184,14 @@ fn greet(address: SocketAddr, out: &mut dyn Write) -> std::io::Result<()> {
     out.flush()
 }
 
-/// A run for `curl`, with a run id of its own each time.
+/// The input of a run for `curl`, with a new run id for each call.
 const INPUT: &str = concat!(
     r#"{"threadId":"t1","runId":"'$(date +%s%N)'","protocolVersion":"1.0","state":{},"messages":"#,
     r#"[{"id":"m1","role":"user","content":"Write about Rust"}],"tools":[],"context":[],"forwardedProps":{}}"#
 );
 
-/// How this program is called from a shell: by the name that it was started with if that has no folder (a shell found it, or a
-/// launcher names itself), by its own name if a shell would find it, else by its path.
+/// Returns the command that starts this program in a shell: the name that it was started with if that has no folder (a shell found it, or a
+/// launcher names itself), its own name if it is on the path, else its full path.
 fn program() -> String {
     let called = std::env::args_os().next().and_then(|name| name.into_string().ok());
     if let Some(name) = called.filter(|name| !name.is_empty() && !name.contains(['/', '\\'])) {

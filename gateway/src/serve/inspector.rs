@@ -1,17 +1,17 @@
-//! The inspector: a page for developers at `/inspector`, and the questions that only it asks.
+//! The inspector: a page for developers at `/inspector`, and the routes that only the page uses.
 //!
-//! | path | what | who gets in |
+//! | path | what | access |
 //! |---|---|---|
-//! | `/inspector`, `/inspector/{file}` | the page: no word about agents or runs is in it | everybody |
+//! | `/inspector`, `/inspector/{file}` | the page, which contains no data about agents or runs | public |
 //! | `/inspector/agents` | the agents of the caller with their health | as the list of agents |
 //! | `/inspector/runs` | the runs of the caller that the log still holds, with filters | as the list of agents |
 //! | `/inspector/runs/{run}/forms` | one event of a run in every protocol | as the run |
 //! | `/inspector/convert` | a recording in any dialect, as AG-UI with a verdict | as the list of agents |
 //! | `/inspector/verify` | the verifier's verdict on a stream | as the list of agents |
 //!
-//! Everything else that the page does, it does as any frontend would: it runs agents, watches and cancels runs by their
-//! own routes, with the token that its user gave it. The files are part of the binary. The policy sent with them lets the
-//! page load scripts, styles and data from this origin alone, and never lets text become markup.
+//! For everything else the page uses the routes of any frontend: it runs agents, watches and cancels runs with the
+//! token that its user entered. The files are part of the binary. The content security policy restricts scripts, styles
+//! and data to this origin and never turns text into markup.
 
 mod agents;
 mod assets;
@@ -37,10 +37,10 @@ use super::routes::{Shared, json};
 use forms::FormsQuery;
 use runs::{RunsQuery, Summaries};
 
-/// Recordings that are converted or judged at once: it is work for a processor, and runs must not wait for it.
+/// Recordings that are converted or verified at the same time. Both are CPU work that must not delay runs.
 const AT_ONCE: usize = 2;
 
-/// What a route of the inspector answers.
+/// The part of the inspector that a route serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Page,
@@ -52,7 +52,7 @@ pub(super) enum Part {
     Verify,
 }
 
-/// What the inspector holds between requests: room for work on recordings, and summaries of ended runs.
+/// State between requests: permits for work on recordings, and summaries of ended runs.
 #[derive(Debug, Clone)]
 pub(super) struct Work {
     room: Arc<Semaphore>,
@@ -85,7 +85,7 @@ async fn file(Path(name): Path<String>) -> Response {
     assets::response(&name)
 }
 
-/// Where `/` leads. Relative, so that a prefix before it is kept.
+/// The redirect target of `/`. It is relative, so that a path prefix of a proxy is kept.
 pub(super) fn home() -> Response {
     Redirect::temporary("inspector").into_response()
 }
@@ -102,7 +102,7 @@ async fn list_runs(
     request: Request,
 ) -> Response {
     let Ok(Query(query)) = query else {
-        return Refusal::invalid("`since`, `until` and `limit` are whole numbers").into_response();
+        return Refusal::invalid("`since`, `until` and `limit` must be whole numbers").into_response();
     };
     let (parts, _) = request.into_parts();
     let listed = runs::list(&shared.gateway, &shared.inspector.summaries, &caller(&parts), &query).await;
@@ -116,7 +116,7 @@ async fn event_forms(
     request: Request,
 ) -> Response {
     let Ok(Query(query)) = query else {
-        return Refusal::invalid("`number` is the number of an event").into_response();
+        return Refusal::invalid("`number` must be the number of an event, from 1").into_response();
     };
     let (parts, _) = request.into_parts();
     let (caller, run) = (caller(&parts), RunId::from(run));
@@ -138,7 +138,7 @@ async fn verify(State(shared): State<Shared>, request: Request) -> Response {
     answer(&shared, request, |asked| Ok(json(&trace::verified(&asked)))).await
 }
 
-/// Works on what is asked, away from the threads that carry streams.
+/// Computes a response on the blocking pool, away from the threads that carry streams.
 async fn answer<Q: DeserializeOwned + Send + 'static>(
     shared: &Shared,
     request: Request,
@@ -146,9 +146,9 @@ async fn answer<Q: DeserializeOwned + Send + 'static>(
 ) -> Response {
     let answered = async {
         let (parts, body) = request.into_parts();
-        // Who may not see any agent is refused before the body is read.
+        // A caller without access to any agent is refused before the body is read.
         shared.gateway.runs().list_agents(&caller(&parts)).await?;
-        // The body is read inside: so no more than so many recordings are held, however many are sent.
+        // The body is read after the permit is acquired, so that the number of recordings in memory is limited.
         let place = shared.inspector.room.acquire().await.map_err(|_| stopped())?;
         let (_, body) = read_json(Request::from_parts(parts, body)).await?;
         let worked = tokio::task::spawn_blocking(move || {
@@ -163,5 +163,9 @@ async fn answer<Q: DeserializeOwned + Send + 'static>(
 }
 
 fn stopped() -> Refusal {
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the work was stopped: ask again")
+    Refusal::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "internal",
+        "the request was stopped before it was answered: send it again",
+    )
 }

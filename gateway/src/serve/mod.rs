@@ -7,11 +7,11 @@
 //!         └ `drain` is nearly over: what is left fails as `gateway_lost` ──► stopped
 //! ```
 //!
-//! Nothing is cancelled at an agent whose run goes on elsewhere: with a shared log another replica takes it over at once,
-//! with a log on disk the next start does.
+//! A run that continues elsewhere is not cancelled at its agent: with a shared log another replica takes it over at
+//! once, with a log on disk the next start does.
 //!
-//! Every route is in the table of [`routes`]; admission by host and origin stands before all of them. WebSocket and gRPC
-//! are routes of the same server; an address for gRPC alone has the gRPC routes and no others.
+//! Every route is in the table of [`routes`]; admission by host and origin precedes all of them. WebSocket and gRPC are
+//! routes of the same server; an address for gRPC alone has only the gRPC routes.
 
 mod a2a;
 mod agui;
@@ -48,21 +48,21 @@ use crate::quota;
 use crate::service::Gateway;
 use crate::tls;
 
-/// How long before the end of the drain the runs that are left end, so that their watchers receive the end.
+/// Remaining runs are ended this long before the drain ends, so that their watchers receive the end.
 const LAST_CALL: Duration = Duration::from_secs(2);
 
-/// The counts of the transports, by the name under which metrics show them. Several of one name are added up.
+/// The counters of the transports, by their name in metrics. Counters with the same name are added.
 pub(crate) type TransportCounters = Vec<(&'static str, Counters)>;
 
-/// A gateway that listens.
+/// A gateway with bound sockets.
 #[derive(Debug)]
 pub struct Listening {
     gateway: Arc<Gateway>,
     a2a: Servers,
     servers: Vec<Server>,
-    /// Addresses for gRPC alone.
+    /// Servers of addresses for gRPC alone.
     grpc_servers: Vec<Server>,
-    /// Addresses for probes and metrics alone.
+    /// Servers of addresses for probes and metrics alone.
     admin_servers: Vec<Server>,
     grpc: Router,
     counters: TransportCounters,
@@ -72,11 +72,15 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Listens on every configured address.
+    /// Binds every configured address.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an address cannot be bound or a certificate cannot be read.
     pub async fn bind(gateway: Arc<Gateway>) -> anyhow::Result<Self> {
         let config = gateway.config();
         let leaving = CancelToken::new();
-        // One ledger for all addresses: a caller is the same on each of them.
+        // One ledger for all addresses: quotas of a caller apply across them.
         let quotas = Quotas::new(quota::limits(&config));
         let (mut servers, mut grpc_servers) = (Vec::new(), Vec::new());
         for address in &config.server.listen {
@@ -114,38 +118,38 @@ impl Listening {
         })
     }
 
-    /// Serves that agent over A2A at `/` too, and hangs up where its script says so.
+    /// Serves `agent` over A2A at `/` too, and cuts connections where its script requests it.
     pub(crate) fn playing(mut self, agent: &str) -> Self {
         self.a2a = self.a2a.with_root(Some(agent));
         self
     }
 
-    /// Where it listens.
+    /// Returns the bound addresses.
     pub fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
         Ok(self.servers.iter().map(Server::local_addr).collect::<Result<_, _>>()?)
     }
 
-    /// Where it listens for gRPC alone.
+    /// Returns the bound addresses for gRPC alone.
     pub fn grpc_addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
         Ok(self.grpc_servers.iter().map(Server::local_addr).collect::<Result<_, _>>()?)
     }
 
-    /// The switch that makes it leave: it stops after `server.pre_stop`.
+    /// Returns the token that starts leaving: the gateway drains after `server.pre_stop`.
     pub fn leaving(&self) -> CancelToken {
         self.leaving.clone()
     }
 
-    /// Where it listens for probes and metrics alone.
+    /// Returns the bound addresses for probes and metrics alone.
     pub fn admin_addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
         Ok(self.admin_servers.iter().map(Server::local_addr).collect::<Result<_, _>>()?)
     }
 
-    /// The switch that stops it.
+    /// Returns the token that starts draining at once.
     pub fn shutdown(&self) -> CancelToken {
         self.shutdown.clone()
     }
 
-    /// Serves until the switch is turned and everything has ended.
+    /// Serves until one of the tokens is cancelled and all runs and connections have ended.
     pub async fn serve(self) {
         let gateway = Arc::clone(&self.gateway);
         let (leaving, shutdown) = (self.leaving.clone(), self.shutdown.clone());
@@ -183,7 +187,7 @@ impl Listening {
         tracing::info!("stopped");
     }
 
-    /// Starts every server with its routes. Returns what their metrics are read from, too.
+    /// Starts every server with its routes. Returns the probes, which read the counters of the servers.
     fn start(self) -> (JoinSet<Drained>, Probes) {
         let Self {
             gateway,
@@ -200,14 +204,14 @@ impl Listening {
         let sockets = routes::sockets(&gateway);
         counters.push(("ws", sockets.counters()));
         let probes = Probes { gateway: Arc::clone(&gateway), counters: Arc::new(counters), quotas };
-        // Browsers cannot open a connection for gRPC alone, so there is no page to keep out.
+        // Browsers cannot use an address for gRPC alone, so no admission by origin is needed.
         let known: Arc<dyn RunService> = Arc::new(gateway.runs().clone());
         let alone = grpc.clone().fallback(grpc::unimplemented);
         let alone = layered(&gateway, authenticated(alone, Arc::clone(&known)));
         let router = routes::router(&gateway, &a2a, &sockets, grpc);
         let router = authenticated(router, known);
         let admission = admission(&gateway.config());
-        // Metrics are asked for by the address of a pod, too.
+        // Scrapers may address a pod by its IP address.
         let metrics = Admission { any_address: true, ..admission.clone() }.apply(probes.walled_routes());
         let router = admission.apply(router).merge(metrics).merge(probes.open_routes(false));
         let router = layered(&gateway, if a2a.root().is_some() { cut::cutting(router) } else { router });
@@ -225,12 +229,12 @@ impl Listening {
     }
 }
 
-/// Puts around the routes of every address what is done once per request, before its body is read.
+/// Adds the layers that handle every request before its body is read.
 fn layered(gateway: &Arc<Gateway>, router: Router) -> Router {
     requests::identified(router, gateway)
 }
 
-/// Waits for a switch. After the first one load balancers get `pre_stop` to look elsewhere.
+/// Waits for one of the tokens. After `leaving`, waits for `pre_stop`, so that load balancers stop sending requests.
 async fn leave(gateway: &Gateway, leaving: &CancelToken, shutdown: &CancelToken) {
     tokio::select! {
         () = shutdown.cancelled() => {}

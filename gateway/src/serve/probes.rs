@@ -1,13 +1,13 @@
-//! What machines ask a gateway: `/healthz`, `/readyz` and `/metrics`, on the port of everything else or on one of its own
+//! Probes and metrics: `/healthz`, `/readyz` and `/metrics`, on the main port or on a port of their own
 //! (`server.admin`).
 //!
 //! | route | `Host` | with `server.admin` |
 //! |---|---|---|
-//! | `/healthz`, `/readyz` | any: a kubelet asks by the pod's address | on both ports |
+//! | `/healthz`, `/readyz` | any: a kubelet uses the address of the pod | on both ports |
 //! | `/metrics`, `/readyz?verbose` | a name of the server, or an IP address | on the port of `server.admin` alone, any `Host` |
 //!
-//! A name that is none of the server's may be a page's own name pointed here (DNS rebinding), and metrics name the agents.
-//! An IP address cannot be rebound. Nothing here starts or shows a run.
+//! A host name that is not configured may be the name of a foreign page that resolves to this address (DNS rebinding),
+//! and metrics contain names of agents. An IP address cannot be rebound. These routes neither start nor show runs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,13 +30,13 @@ use super::routes::json;
 use crate::service::Gateway;
 use crate::telemetry::{LiveSources, MetricsExport, render};
 
-/// How long the log may take to answer before the gateway calls itself unready.
+/// The response time of the log above which the gateway reports itself as unready.
 const READY_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long the last export of metrics may take when the gateway stops.
+/// The timeout of the last export of metrics when the gateway stops.
 const LAST_EXPORT: Duration = Duration::from_secs(2);
 
-/// What the probes look at.
+/// The state that the probes read.
 #[derive(Debug, Clone)]
 pub(super) struct Probes {
     pub(super) gateway: Arc<Gateway>,
@@ -45,7 +45,7 @@ pub(super) struct Probes {
 }
 
 impl Probes {
-    /// The routes that answer under any host: of a port of their own, all of them.
+    /// Returns the routes that accept any host: all of them on a port of their own.
     pub(super) fn open_routes(&self, is_admin: bool) -> Router {
         let router = Router::new().route("/healthz", get(healthy));
         if is_admin {
@@ -56,7 +56,7 @@ impl Probes {
         }
     }
 
-    /// The routes that stand behind the walls of the main port, unless there is a port for them.
+    /// Returns the routes behind the admission of the main port; none if there is a port of their own.
     pub(super) fn walled_routes(&self) -> Router {
         let has_admin = !self.gateway.config().server.admin.is_empty();
         let router = if has_admin { Router::new() } else { Router::new().route("/metrics", get(metrics)) };
@@ -83,7 +83,7 @@ impl Probes {
             };
             let sent = async { export.send(&self.render().await).await };
             if is_last {
-                // A collector that does not answer does not hold the stop up.
+                // A collector that does not respond does not delay the stop.
                 tokio::time::timeout(LAST_EXPORT, sent).await.ok();
                 return;
             }
@@ -91,7 +91,7 @@ impl Probes {
         }
     }
 
-    /// Asks the log; returns how long it took.
+    /// Reads from the log. Returns the response time.
     async fn check_log(&self) -> Result<Duration, String> {
         let begun_at = Instant::now();
         match tokio::time::timeout(READY_WITHIN, self.gateway.log().check()).await {
@@ -122,7 +122,7 @@ async fn is_ready(probes: &Probes) -> Result<(), String> {
 
 #[derive(Debug, Deserialize)]
 struct ReadinessQuery {
-    /// Shows the agents too.
+    /// Set to include the agents.
     verbose: Option<String>,
 }
 
@@ -148,8 +148,8 @@ async fn readiness(State(probes): State<Probes>, Query(query): Query<ReadinessQu
     response
 }
 
-/// The agents with what their last calls came to. An agent that is down does not make the gateway unready: restarting the
-/// gateway would not help it, and the others would lose their runs.
+/// Returns the agents with the results of their last calls. An agent that is down does not make the gateway unready: a
+/// restart of the gateway would not help the agent, and other agents would lose their runs.
 fn agents(gateway: &Gateway) -> Value {
     let mut names = gateway.agent_names();
     names.sort_unstable();
@@ -160,7 +160,7 @@ fn agents(gateway: &Gateway) -> Value {
     Value::Object(agents.collect())
 }
 
-/// What the last calls to an agent came to.
+/// Returns the result of the last calls to an agent.
 pub(super) fn health_of(gateway: &Gateway, agent: &str) -> Value {
     let health = gateway.agent(agent).and_then(|agent| agent.health());
     health.map_or_else(|| json!({ "status": "local" }), |health| shown(&health))

@@ -1,4 +1,4 @@
-//! A configuration that is read again while the gateway serves: on SIGHUP, and when its files change (`server.watch`).
+//! Reloads the configuration while the gateway serves: on SIGHUP, and when its files change (`server.watch`).
 //!
 //! ```text
 //! SIGHUP ──────────────────────────┐
@@ -17,31 +17,31 @@ use super::command::load_config;
 use crate::config::Config;
 use crate::service::{Changes, Gateway};
 
-/// How often files are looked at. A change is acted upon once it is this old: an editor writes in several steps, and a
+/// The polling interval of files. A change takes effect once it is this old: an editor writes in several steps, and a
 /// certificate and its key are two files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Size and time of a file; `None` if it is not there.
+/// Size and modification time of a file, or `None` if it does not exist.
 pub(super) type Stamp = Option<(u64, SystemTime)>;
 
-/// Returns the stamp of a file; links are followed, as mounted secrets are links. To be taken before the file is read: what is
-/// written afterwards then counts as a change.
+/// Returns the stamp of a file. Links are followed, because mounted secrets are links. Take the stamp before reading
+/// the file, so that a later write counts as a change.
 pub(super) fn stamp(file: &Path) -> Stamp {
     let found = std::fs::metadata(file).ok()?;
     Some((found.len(), found.modified().ok()?))
 }
 
-/// Where a configuration came from, to be read again.
+/// The file and environment of a configuration, for reading it again.
 #[derive(Debug)]
 pub(super) struct Origin {
     file: PathBuf,
     environment: Vec<(String, String)>,
-    /// The files that the configuration was made of, as they were before they were read.
+    /// The files of the configuration, with their stamps before they were read.
     stamps: BTreeMap<PathBuf, Stamp>,
 }
 
 impl Origin {
-    /// The origin of a configuration that was read from `file`, whose stamp was `before` then.
+    /// Returns the origin of a configuration that was read from `file`, whose stamp was `before` then.
     pub(super) fn new(
         file: PathBuf,
         before: Stamp,
@@ -54,7 +54,7 @@ impl Origin {
         origin
     }
 
-    /// Reads the configuration, and goes on with it if it is good. What is wrong is logged, and nothing changes.
+    /// Reads the configuration and applies it if it is valid. Errors are logged, and nothing changes.
     fn reload(&self, gateway: &Gateway, why: &str) {
         let read = load_config(&self.file, self.environment.iter().cloned());
         match read.and_then(|config| gateway.reload(config)) {
@@ -65,7 +65,7 @@ impl Origin {
         }
     }
 
-    /// Reads it again on SIGHUP, and when its files change if the configuration wants that.
+    /// Spawns a task that reloads on SIGHUP, and when files change if `server.watch` is set.
     pub(super) fn follow(self, gateway: &Arc<Gateway>) -> anyhow::Result<()> {
         let origin = Arc::new(self);
         #[cfg(unix)]
@@ -96,7 +96,7 @@ impl Origin {
                 (seen, has_changed) = (now, true);
             } else if std::mem::take(&mut has_changed) {
                 self.reload(gateway, "its files changed");
-                // Other files perhaps; those that were known count as they were before they were read.
+                // The new configuration may name other files; known files keep the stamp from before they were read.
                 let mut next = self.stamps_of(&gateway.config());
                 for (file, stamp) in &mut next {
                     *stamp = seen.get(file).copied().unwrap_or(*stamp);
@@ -106,7 +106,7 @@ impl Origin {
         }
     }
 
-    /// The stamps of the files that the configuration is made of.
+    /// Returns the stamps of the files of the configuration.
     fn stamps_of(&self, config: &Config) -> BTreeMap<PathBuf, Stamp> {
         let server = config.server.tls.iter();
         let server = server.flat_map(|tls| [Some(&tls.certificate), Some(&tls.key), tls.client_ca.as_ref()]);

@@ -1,12 +1,12 @@
-//! What every request gets before its route, and what is told of it afterwards.
+//! Assigns an id to every request before its route, and counts and logs it afterwards.
 //!
 //! ```text
-//! request ──► id (`X-Request-Id`, the caller's or a new one), surface ──► route ──► counted; logged if refused or wanted
+//! request ──► id (`X-Request-Id`, the caller's or a new one), surface ──► route ──► count; log refusals, or all if configured
 //! ```
 //!
-//! The id is in every line that is logged while the request is answered, the beginning of a run among them, and in the
-//! answer. A refusal is logged with its code, its reason and the key of the configuration that decides about it. Queries
-//! and headers are not logged: tokens travel in them.
+//! The id is part of every log line written while the request is handled, including the start of a run, and of the
+//! response. A refusal is logged with its code, its reason and the configuration key that decides it. Queries and
+//! headers are not logged: they contain tokens.
 
 use std::borrow::Cow;
 use std::collections::hash_map::RandomState;
@@ -27,7 +27,7 @@ use crate::service::Gateway;
 use crate::telemetry::metrics::{RefusalLabels, RequestLabels};
 
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
-/// Characters of a caller's id. A UUID has 36; more would be a payload in our logs.
+/// The longest request id of a caller, in characters. A UUID has 36; more would be a payload in the logs.
 const LONGEST: usize = 64;
 
 /// Gives every request of the router its id and its surface, and counts it.
@@ -46,11 +46,11 @@ async fn identify(State(gateway): State<Arc<Gateway>>, mut request: Request, nex
         let begun_at = Instant::now();
         let mut response = next.run(request).await;
         let ms = u64::try_from(begun_at.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let told = Told { gateway: &gateway, surface, path: &path, ms };
-        told.count(&response);
-        told.log(&response);
+        let completed = Completed { gateway: &gateway, surface, path: &path, ms };
+        completed.count(&response);
+        completed.log(&response);
         page.log(&gateway, &response);
-        // An id that came in as a header, or is made of digits, can go out as one.
+        // An id from a header, or of digits, is a valid header value.
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(HEADER, value);
         }
@@ -75,16 +75,16 @@ fn surface_of(path: &str) -> &'static str {
     }
 }
 
-/// A request that was answered.
-struct Told<'a> {
+/// The facts of a completed request that metrics and logs contain.
+struct Completed<'a> {
     gateway: &'a Gateway,
     surface: &'static str,
     path: &'a str,
     ms: u64,
 }
 
-impl Told<'_> {
-    /// The agent of the path, if it is one of the configuration: callers choose no labels.
+impl Completed<'_> {
+    /// Returns the agent of the path if it is configured: callers must not choose metric labels.
     fn agent(&self) -> String {
         let mut segments = self.path.trim_start_matches('/').split('/');
         let name = match segments.next() {
@@ -123,7 +123,7 @@ impl Told<'_> {
     }
 }
 
-/// Returns the code and the reason of a refusal; `None` for an answer that is none.
+/// Returns the code and the reason if the response is a refusal.
 fn refusal_of(response: &Response) -> Option<(Cow<'static, str>, Cow<'_, str>)> {
     if let Some(RefusalReason { code, message }) = response.extensions().get() {
         return Some((Cow::Borrowed(code), Cow::Borrowed(message)));
@@ -139,7 +139,7 @@ fn refusal_of(response: &Response) -> Option<(Cow<'static, str>, Cow<'_, str>)> 
     is_refusal.then(|| (format!("http_{}", status.as_u16()).into(), Cow::Borrowed(reason)))
 }
 
-/// Returns the key of the configuration that decides about a refusal; empty if none does.
+/// Returns the configuration key that decides a refusal; empty if none does.
 fn key_of(code: &str) -> &'static str {
     match code {
         "host_not_allowed" => "server.hosts",
@@ -173,7 +173,7 @@ impl Page {
         Self { origin: origin.map(str::to_owned), is_preflight }
     }
 
-    /// Logs what to set, if the browser is going to hide the answer from the page.
+    /// Logs which key to set, if the browser will hide the response from the page.
     fn log(&self, gateway: &Gateway, response: &Response) {
         let Some(origin) = self.origin.as_deref().filter(|_| self.is_preflight) else { return };
         if response.headers().contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) {
@@ -192,7 +192,7 @@ impl Page {
     }
 }
 
-/// The caller's id, if it is one: short, and nothing that could forge a line of a log.
+/// Returns the caller's request id if it is short and cannot forge a log line.
 fn given(value: &HeaderValue) -> Option<String> {
     let text = value.to_str().ok()?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
@@ -200,7 +200,7 @@ fn given(value: &HeaderValue) -> Option<String> {
     is_id.then(|| text.to_owned())
 }
 
-/// Unique in the process, and unlike those of the process before it.
+/// Returns an id that is unique in the process and differs from those of an earlier process.
 fn made() -> String {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! The routes: one table, from which the router is built and over which the tests of the walls run.
+//! The routes: one table, from which the router is built and over which the tests of access run.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -19,24 +19,24 @@ use super::{agui, inspector, proxy};
 use crate::config::Config;
 use crate::service::Gateway;
 
-/// What stands before a route, beside the walls that stand before all.
+/// Access control of a route, beside admission by host and origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing, not even the walls: it tells whether the gateway works, and nothing else.
+    /// None, not even admission: the route only reports whether the gateway works.
     Probe,
-    /// Nothing: it tells nothing about runs.
+    /// None: the route contains no data about runs.
     Public,
-    /// A token, if the agent wants one.
+    /// A token, if the agent requires one.
     Agent,
-    /// The token of the caller that started the run.
+    /// The proof of the principal that started the run.
     Run,
-    /// The same for a thread, which is its runs.
+    /// As [`Access::Run`], for the runs of a thread.
     Thread,
-    /// A token, if every agent wants one; what it shows depends on it.
+    /// A token, if every agent requires one; the response depends on it.
     List,
-    /// As [`Access::Agent`], said as a status of gRPC.
+    /// As [`Access::Agent`], refused with a gRPC status.
     Grpc,
-    /// Anybody may connect; every request on the connection is asked for its token.
+    /// Any client may connect; every request on the connection is authenticated.
     Socket,
 }
 
@@ -45,17 +45,17 @@ pub enum Access {
 pub struct Route {
     /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
-    /// With `{name}` for an agent, `{run}` for a run, `{thread}` for a thread and `{*call}` for what an agent protocol
-    /// has below its mount.
+    /// The path, with `{name}` for an agent, `{run}` for a run, `{thread}` for a thread and `{*call}` for the paths of
+    /// an agent protocol below its mount.
     pub path: &'static str,
-    /// Who gets in.
+    /// The access control of the route.
     pub access: Access,
     kind: Kind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Of the probes.
+    /// A route of the probes.
     Probe,
     Inspector(inspector::Part),
     /// A route of [`aqueduct::agui`], [`aqueduct::a2a`], [`aqueduct::ws`] or [`aqueduct::grpc`].
@@ -66,7 +66,7 @@ const fn route(method: &'static str, path: &'static str, access: Access, kind: K
     Route { method, path, access, kind }
 }
 
-/// Every route there is. Those of the inspector answer only where the configuration wants it.
+/// All routes. Those of the inspector respond only if `inspector.enabled` is set.
 pub const ROUTES: &[Route] = &[
     route("GET", "/healthz", Access::Probe, Kind::Probe),
     route("GET", "/readyz", Access::Probe, Kind::Probe),
@@ -104,9 +104,9 @@ pub(super) struct Shared {
     pub(super) inspector: inspector::Work,
 }
 
-/// The router of all routes, without admission: the surfaces of `aqueduct` as the configuration wants them, and what the
-/// gateway adds to them. `sockets` is the WebSocket endpoint, `grpc` are the routes of the gRPC services. Those of the probes
-/// are elsewhere.
+/// Returns the router of all routes, without admission: the surfaces of `aqueduct` with the settings of the
+/// configuration, and the gateway's additions. `sockets` is the WebSocket endpoint, `grpc` are the routes of the gRPC
+/// services. The probes have a router of their own.
 pub(crate) fn router(gateway: &Arc<Gateway>, a2a: &Servers, sockets: &ws::Endpoint, grpc: Router) -> Router {
     let config = &*gateway.config();
     let shared =
@@ -135,7 +135,7 @@ pub(crate) fn router(gateway: &Arc<Gateway>, a2a: &Servers, sockets: &ws::Endpoi
         .merge(grpc)
 }
 
-/// The WebSocket endpoint: AG-UI as the protocol of its connections.
+/// Returns the WebSocket endpoint, with AG-UI as the protocol of its connections.
 pub(super) fn sockets(gateway: &Arc<Gateway>) -> ws::Endpoint {
     let config = gateway.config();
     let (merge_bytes, frames) = (config.server.merge, config.quotas.frames);
@@ -144,13 +144,13 @@ pub(super) fn sockets(gateway: &Arc<Gateway>) -> ws::Endpoint {
     ws::endpoint(gateway.runs(), Arc::new(agui::protocol(gateway)), config)
 }
 
-/// The longest body of any route: what the server takes at all.
+/// Returns the largest body limit of all routes, which the server enforces.
 pub(super) fn longest_body(config: &Config) -> usize {
     let of_inspector = if config.inspector.enabled { config.inspector.trace } else { 0 };
     config.server.body.max(of_inspector)
 }
 
-/// A route whose bodies may be shorter than those of another.
+/// Lowers the body limit of a request.
 fn limit_body(mut request: Request, longest: usize) -> Request {
     DefaultBodyLimit::max(longest).apply(&mut request);
     request.with_limited_body()
@@ -166,7 +166,7 @@ pub(super) fn json(value: &serde_json::Value) -> Response {
     response
 }
 
-/// Lets a call pass to an A2A agent, or has it answered by the gateway's own server, which comes next.
+/// Forwards a call to an A2A agent, or passes it to the gateway's own server (`next`).
 async fn proxied(
     State(shared): State<Shared>,
     Path(path): Path<HashMap<String, String>>,
@@ -183,7 +183,7 @@ async fn proxied(
     }
 }
 
-/// A look-up of a card that names no agent: that of an agent to which calls pass, or one of the gateway's own.
+/// Looks up a card without the name of an agent: that of a proxied agent, or one of the gateway's own.
 async fn look_up(shared: &Shared, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let Some(name) = shared.a2a.looked_up(&parts) else { return several_agents().into_response() };
@@ -196,7 +196,7 @@ async fn look_up(shared: &Shared, request: Request, next: Next) -> Response {
     proxy::pass(&shared.gateway, &shared.a2a, &agent, Request::from_parts(parts, body), next).await
 }
 
-/// What is on no route: an A2A agent at `/`, if there is one.
+/// Handles requests that match no route: serves an A2A agent at `/`, if there is one.
 async fn elsewhere(State(shared): State<Shared>, request: Request) -> Response {
     let kind = request.headers().get(header::CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
@@ -221,18 +221,18 @@ mod tests {
     use super::*;
     use crate::config::load;
 
-    /// The paths of a router, as its debug form lists them: axum has no other way to ask.
+    /// Returns the paths of a router from its debug form: axum has no other way to list them.
     fn paths(router: &Router) -> BTreeSet<String> {
         let text = format!("{router:?}");
         let quoted = text.split('"').skip(1).step_by(2);
-        // `/` and what is below it is the fallback.
+        // `/` and the paths below it are the fallback.
         let own =
             quoted.filter(|path| path.starts_with('/') && *path != "/" && !path.contains("__private__"));
         own.map(|path| path.replace("{*method}", "{method}")).collect()
     }
 
-    /// The tests of the walls run over the table: a path that is not in it would not be tried. Health and reflection of gRPC
-    /// tell nothing about runs.
+    /// The tests of access run over the table, so a path that is missing there would not be tested. Health and
+    /// reflection of gRPC contain no data about runs.
     #[tokio::test]
     async fn every_path_of_the_router_is_in_the_table() {
         let toml = "inspector.enabled = true\n[agents.a]\nmagentic.ingest = true\n";

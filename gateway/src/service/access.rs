@@ -1,4 +1,4 @@
-//! Access by the identities of the configuration.
+//! The access policy of the configured identities.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -11,7 +11,7 @@ use super::SharedSetup;
 use super::setup::Setup;
 use crate::quota;
 
-/// Access by the identities of the configuration, which a reload replaces.
+/// The access policy of the configured identities, which a reload replaces.
 pub(super) struct ConfiguredAccess(SharedSetup);
 
 impl fmt::Debug for ConfiguredAccess {

@@ -1,4 +1,4 @@
-//! The agents of a configuration, ready to be asked.
+//! Builds the agents of a configuration.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::source::script::{Script, ScriptSource};
 use crate::telemetry::{Metrics, Tracing, UpstreamWatch};
 use crate::tls;
 
-/// What an agent says about itself that is for its A2A card.
+/// Properties of an agent that appear in its A2A card.
 #[derive(Debug, Default)]
 pub(crate) struct CardTraits {
-    /// True if it is for readers of 1.0 alone.
+    /// Set if the card omits the members of 0.3.
     pub(crate) only_v1: bool,
-    /// Media types that the agent reads; all if there are none.
+    /// Media types that the agent accepts; empty for all.
     pub(crate) input_modes: Vec<String>,
-    /// What one could say to the agent.
+    /// Example prompts.
     pub(crate) examples: Vec<String>,
 }
 
@@ -40,15 +40,15 @@ impl CardTraits {
 pub(crate) struct AgentEntry {
     pub(crate) name: String,
     pub(crate) description: String,
-    /// How its A2A card differs from that of others.
+    /// Properties of the agent for its A2A card.
     pub(crate) card: CardTraits,
     pub(crate) config: Agent,
-    /// What its certificates and keys held when they were read.
+    /// A hash of the certificates and keys when they were read.
     tls_files: u64,
     remote: Option<Remote>,
-    /// An A2A agent, to which calls can pass through.
+    /// The A2A agent to which calls are forwarded, if there is one.
     pub(crate) a2a: Option<RemoteAgent>,
-    /// The agent as the run engine has it.
+    /// The agent as an entry of the run engine.
     pub(crate) runs: Arc<RunEntry>,
 }
 
@@ -58,7 +58,7 @@ impl std::fmt::Debug for AgentEntry {
     }
 }
 
-/// What watches the calls to remote agents.
+/// Observers of the calls to remote agents.
 #[derive(Debug, Clone)]
 pub(super) struct Watches {
     pub(super) metrics: Arc<Metrics>,
@@ -78,7 +78,7 @@ enum Remote {
 }
 
 impl AgentEntry {
-    /// Returns what the calls to the agent came to; `None` for an agent that is not called.
+    /// Returns the result of the last calls to the agent, or `None` for an agent that is not remote.
     pub(crate) fn health(&self) -> Option<AgentHealth> {
         self.remote.as_ref().map(|remote| match remote {
             Remote::A2a(agent) => agent.health(),
@@ -87,8 +87,8 @@ impl AgentEntry {
     }
 }
 
-/// Builds all agents: those that fan out last, because they need the others. Those that were there and are configured as
-/// before stay as they are, with what they remember.
+/// Builds all agents; those that fan out last, because they refer to the others. Agents whose configuration is
+/// unchanged keep their state.
 pub(super) fn build(
     config: &Config,
     before: &HashMap<String, Arc<AgentEntry>>,
@@ -113,7 +113,7 @@ pub(super) fn build(
     Ok(built)
 }
 
-/// True for agents that are more than their configuration: files, and other agents.
+/// Returns `true` for agents that depend on more than their configuration: files, or other agents.
 fn is_read_anew(agent: &Agent) -> bool {
     use AgentSource::{FanOut, Replay, Script};
     matches!(agent.source, Script { .. } | Replay { .. } | FanOut { .. })
@@ -134,7 +134,7 @@ fn entry(
         AgentSource::A2a { binding, expose, .. } => {
             let source = crate::remote::a2a(agent, Some(watch()))?;
             remote = Some(Remote::A2a(source.clone()));
-            // gRPC does not pass: such an agent is served.
+            // gRPC calls are not forwarded: the gateway serves such an agent itself.
             let passes = *expose == A2aExposure::Proxy && *binding != Some(A2aBinding::Grpc);
             a2a = passes.then(|| source.clone());
             Some(Arc::new(source))
@@ -164,7 +164,9 @@ fn entry(
         AgentSource::FanOut { agents } => {
             let named = |name: &String| {
                 let source = others.get(name).and_then(|entry| entry.runs.agent().cloned());
-                let source = source.with_context(|| format!("{name} cannot be asked"))?;
+                let source = source.with_context(|| {
+                    format!("{name} publishes its runs itself and cannot be part of a fan-out: remove it")
+                })?;
                 Ok((name.clone(), source))
             };
             let agents = agents.iter().map(named).collect::<anyhow::Result<_>>()?;
@@ -188,7 +190,7 @@ fn entry(
     })
 }
 
-/// What the run engine is told of an agent's configuration.
+/// Returns the options of an agent for the run engine.
 fn options(agent: &Agent, description: &str) -> AgentOptions {
     let limits =
         Limits { open_lanes: agent.limits.lanes, open_blocks: agent.limits.blocks, ..Limits::default() };

@@ -1,4 +1,4 @@
-//! The run log that the configuration asks for.
+//! Opens the run log of the configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use aqueduct_runlog::{ClientIdentity, DiskLog, LogLimits, MemoryLog, RedisConfig
 use crate::config::{Config, RunLogEngine};
 use crate::quota;
 
-/// Opens it. A log on Redis listens by a task of the current runtime; one on disk reads what is there, which blocks.
+/// Opens the log. The engine for Redis spawns a task on the current runtime; the engine on disk reads existing runs,
+/// which blocks.
 pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
     let limits = LogLimits {
-        // Ended runs stay for those who come back; they make room before a new one is refused.
+        // Ended runs stay for watchers that return; they are removed before a new run is refused.
         runs: config.runs.limit.saturating_mul(2),
         bytes: config.runs.memory,
         bytes_per_owner: quota::memory(config),

@@ -1,4 +1,4 @@
-//! What the gateway attaches to each run: the tee, and what measures the run.
+//! The extensions that the gateway attaches to each run: the tee, and the meter of the run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +13,11 @@ use serde_json::Value;
 use crate::tee::{Tee, TeeRun};
 use crate::telemetry::{Metrics, RunMeter, RunTrace, TracedContext, Tracing};
 
-/// The surface of a run whose former owner was lost, and of one whose caller came by none.
+/// The surface label of a run that was taken over, and of one without a surface.
 const TAKEOVER: &str = "takeover";
 const INTERNAL: &str = "internal";
 
-/// Attaches the tee and a meter.
+/// Attaches the tee and a meter to each run.
 #[derive(Debug)]
 pub(super) struct GatewayExtensions {
     pub(super) tee: Arc<Tee>,
@@ -44,13 +44,13 @@ impl RunExtensions for GatewayExtensions {
     }
 }
 
-/// What is attached to one run.
+/// The extensions of one run.
 #[derive(Debug)]
 struct GatewayRun {
     tee: Arc<TeeRun>,
     meter: RunMeter,
     trace: Option<Arc<RunTrace>>,
-    /// The end of the run is measured.
+    /// Set once the end of the run is measured.
     is_measured: AtomicBool,
 }
 

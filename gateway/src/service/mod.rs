@@ -7,7 +7,7 @@
 //!
 //! Invariants: agents come from the configuration alone; a reload replaces agents, tokens and settings together.
 //!
-//! What is *not* here: driving runs. That is `aqueduct-runs`.
+//! Not here: driving runs. That is done by `aqueduct-runs`.
 
 mod access;
 mod agents;
@@ -38,19 +38,19 @@ use extension::GatewayExtensions;
 pub use setup::Changes;
 use setup::Setup;
 
-/// The setup, which a reload replaces as a whole.
+/// The current setup, which a reload replaces as a whole.
 type SharedSetup = Arc<RwLock<Arc<Setup>>>;
 
-/// The gateway.
+/// The gateway: agents, identities and settings of a configuration, around the run engine.
 pub struct Gateway {
     setup: SharedSetup,
     runs: Runs,
     metrics: Arc<Metrics>,
     tee: Arc<Tee>,
     tracing: Option<Arc<Tracing>>,
-    /// Taken by what serves it.
+    /// The export of metrics, until the server takes it.
     export: Mutex<Option<MetricsExport>>,
-    /// The certificates of its ports.
+    /// The certificates of the ports.
     certificates: RwLock<Vec<LiveTls>>,
 }
 
@@ -61,13 +61,22 @@ impl std::fmt::Debug for Gateway {
 }
 
 impl Gateway {
-    /// A gateway with the log that the configuration asks for, inside a runtime. No agent is connected yet.
+    /// Returns a gateway with the log of the configuration. Must be called inside a runtime; no agent is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the log cannot be opened, or if a file of an agent (script, recording, certificate) cannot
+    /// be read.
     pub fn new(config: Config) -> anyhow::Result<Arc<Self>> {
         let log = engine::open(&config)?;
         Self::with_log(config, log)
     }
 
-    /// A gateway with a log of another engine.
+    /// Returns a gateway with the given log.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a file of an agent (script, recording, certificate) cannot be read.
     pub fn with_log(config: Config, log: Arc<dyn RunLog>) -> anyhow::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::default());
         let tracing = Tracing::start(&config.telemetry)?;
@@ -108,18 +117,23 @@ impl Gateway {
         Arc::clone(&self.setup.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The run engine.
+    /// Returns the run engine.
     pub fn runs(&self) -> &Runs {
         &self.runs
     }
 
-    /// Replaces the certificates of a port too, when the configuration is read again.
+    /// Registers the certificates of a port, which a reload replaces.
     pub(crate) fn renew_certificates_of(&self, port: LiveTls) {
         self.certificates.write().unwrap_or_else(PoisonError::into_inner).push(port);
     }
 
-    /// Goes on with another configuration. Runs under way keep what they began with. Certificates are read again, and new
-    /// connections see them.
+    /// Applies another configuration. Open runs keep the agent they began with. Certificates are read again, and apply
+    /// to new connections.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, and changes nothing, if the new configuration needs a restart or one of its files cannot be
+    /// read.
     pub fn reload(&self, config: Config) -> anyhow::Result<Changes> {
         let tls = config.server.tls.as_ref().map(tls::of_server).transpose().context("server.tls")?;
         let mut setup = self.setup.write().unwrap_or_else(PoisonError::into_inner);
@@ -135,17 +149,17 @@ impl Gateway {
         Ok(changes)
     }
 
-    /// Its configuration.
+    /// Returns the current configuration.
     pub fn config(&self) -> Arc<Config> {
         Arc::clone(&self.setup().config)
     }
 
-    /// Since when it has that configuration.
+    /// Returns the time since which the configuration is in use.
     pub(crate) fn configured_at(&self) -> Timestamp {
         self.setup().since
     }
 
-    /// The names of all agents.
+    /// Returns the names of all agents.
     pub(crate) fn agent_names(&self) -> Vec<String> {
         self.setup().agents.keys().cloned().collect()
     }
@@ -154,7 +168,7 @@ impl Gateway {
         self.setup().agents.get(name).cloned()
     }
 
-    /// What the calls to remote agents came to, by the name of the agent.
+    /// Returns the health of all remote agents, by the name of the agent.
     pub(crate) fn remote_agents(&self) -> Vec<(String, AgentHealth)> {
         let setup = self.setup();
         let mut agents: Vec<_> =
@@ -163,24 +177,24 @@ impl Gateway {
         agents
     }
 
-    /// The export of metrics, once; `None` if the configuration wants none.
+    /// Takes the export of metrics. Returns `None` if it was taken or is not configured.
     pub(crate) fn metrics_export(&self) -> Option<MetricsExport> {
         self.export.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Exports the spans that are left. To be called when everything has ended.
+    /// Exports the remaining spans. To be called after everything has ended.
     pub(crate) async fn stop_telemetry(&self) {
         if let Some(tracing) = &self.tracing {
             tracing.stop().await;
         }
     }
 
-    /// Returns `true` if the configuration has no proofs at all, so that all callers are one principal.
+    /// Returns `true` if the configuration has no proofs, so that all callers are one principal.
     pub(crate) fn is_open(&self) -> bool {
         self.setup().identities.is_open()
     }
 
-    /// Returns `true` if callers of the agent must prove who they are.
+    /// Returns `true` if callers of the agent must present a proof.
     pub(crate) fn protects(&self, agent: &str) -> bool {
         self.setup().identities.protects(agent)
     }
@@ -190,52 +204,52 @@ impl Gateway {
         self.setup().known(name).map(|agent| agent.config.clone())
     }
 
-    /// Who the caller is to this agent, as the log keeps it.
+    /// Returns the stored form of the caller's principal, if the caller may run the agent.
     pub(crate) fn authenticate(&self, agent: &AgentEntry, caller: &Caller) -> Result<String, ServiceError> {
         self.runs.authenticate(caller, &agent.name).map(|principal| principal.to_string())
     }
 
-    /// Its counts.
+    /// Returns the metrics of the gateway.
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
 
-    /// Whose calls belong to which run.
+    /// Returns the tee, which relates calls to runs.
     pub(crate) fn tee(&self) -> &Arc<Tee> {
         &self.tee
     }
 
-    /// The log.
+    /// Returns the run log.
     pub(crate) fn log(&self) -> &Arc<dyn RunLog> {
         self.runs.run_log()
     }
 
-    /// True if a run is driven here.
+    /// Returns `true` if this gateway drives the run.
     pub(crate) fn drives(&self, run: &RunId) -> bool {
         self.runs.drives(run)
     }
 
-    /// The runs of this caller that the log still holds, newest first, at most `most`.
+    /// Returns the caller's runs in the log, newest first, at most `most`.
     pub(crate) async fn runs_of(&self, caller: &Caller, most: usize) -> Result<Vec<RunState>, ServiceError> {
         self.runs.list_runs(caller, most).await
     }
 
-    /// Runs that are under way.
+    /// Returns the number of open runs that this gateway drives.
     pub fn active_runs(&self) -> usize {
         self.runs.active_runs()
     }
 
-    /// No new runs from now on; those under way may end.
+    /// Refuses new runs from now on; open runs may end.
     pub fn drain(&self) {
         self.runs.drain();
     }
 
-    /// True once no new runs are taken.
+    /// Returns `true` once new runs are refused.
     pub fn is_draining(&self) -> bool {
         self.runs.is_draining()
     }
 
-    /// Forgets ended runs whose time is over.
+    /// Removes ended runs whose `runs.keep` has passed.
     pub async fn expire(&self) {
         self.runs.expire().await;
     }
@@ -246,7 +260,7 @@ impl Gateway {
     }
 }
 
-/// The settings of the engine.
+/// Returns the settings of the run engine.
 fn settings(config: &Config) -> Settings {
     let scope = match config.runs.log {
         RunLogEngine::Memory => LogScope::Process,

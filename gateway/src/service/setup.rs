@@ -1,12 +1,12 @@
-//! What a configuration makes of the gateway, and how it becomes another one while runs go on.
+//! The state that is built from a configuration, and its replacement by a reload while runs are open.
 //!
 //! ```text
 //! serving ── reload ──► same sockets and limits? ── no ──► refused: nothing changes, a restart is needed
-//!                                  └ yes ──► agents and tokens replaced at once; runs under way keep what they began with
+//!                                  └ yes ──► agents and tokens replaced at once; open runs keep the agent they began with
 //! ```
 //!
-//! Invariants: a reload changes everything it can or nothing; an agent that is configured as before keeps what it
-//! remembers; a proof that is no longer configured is revoked.
+//! Invariants: a reload changes everything it can, or nothing; an agent whose configuration is unchanged keeps its
+//! state; a proof that is no longer configured is revoked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,30 +18,30 @@ use super::{AgentEntry, agents, now};
 use crate::config::{Config, RelateBy};
 use crate::identity::Identities;
 
-/// A configuration and its agents.
+/// A configuration, its agents and its identities.
 pub(super) struct Setup {
     pub(super) config: Arc<Config>,
-    /// Who callers are.
+    /// The proofs and identities of callers.
     pub(super) identities: Identities,
-    /// When it became so.
+    /// The time of the load or reload.
     pub(super) since: Timestamp,
     pub(super) agents: HashMap<String, Arc<AgentEntry>>,
     /// Agents that are no longer configured; their runs can still be watched.
     retired: HashMap<String, Arc<AgentEntry>>,
-    /// What watches the calls to remote agents.
+    /// Observers of the calls to remote agents.
     watches: Watches,
 }
 
-/// What a reload did.
+/// The effect of a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// Agents that are new.
+    /// Names of added agents.
     pub added: Vec<String>,
-    /// Agents that are built anew: configured otherwise, or read from files.
+    /// Names of agents that were rebuilt: their configuration changed, or they are read from files.
     pub changed: Vec<String>,
-    /// Agents that are gone.
+    /// Names of removed agents.
     pub removed: Vec<String>,
-    /// `true` if the gateway shows another certificate from now on.
+    /// `true` if new connections receive another certificate.
     pub certificate: bool,
 }
 
@@ -53,7 +53,8 @@ impl Setup {
         Ok(Self { config, identities, since, agents, retired, watches })
     }
 
-    /// How calls of sub-agents are related to runs: by what can be guessed only where there is nobody to guess it.
+    /// Returns how calls of sub-agents are related to runs: by values that can be guessed only if there is a single
+    /// principal.
     pub(super) fn relate_by(&self) -> Vec<RelateBy> {
         let set = self.config.tee.relate_by.clone();
         set.unwrap_or_else(|| {
@@ -63,17 +64,17 @@ impl Setup {
         })
     }
 
-    /// The agents as the run engine has them.
+    /// Returns the agents as entries of the run engine.
     pub(super) fn run_entries(&self) -> Vec<Arc<aqueduct_runs::AgentEntry>> {
         self.agents.values().map(|agent| Arc::clone(&agent.runs)).collect()
     }
 
-    /// The agent of that name, also if it is gone.
+    /// Returns the agent of that name, also if a reload removed it.
     pub(super) fn known(&self, name: &str) -> Option<&Arc<AgentEntry>> {
         self.agents.get(name).or_else(|| self.retired.get(name))
     }
 
-    /// What the gateway would be with another configuration.
+    /// Returns the setup for another configuration, and how it differs from this one.
     pub(super) fn next(&self, config: Config) -> anyhow::Result<(Self, Changes)> {
         check_restart(&self.config, &config)?;
         let agents = agents::build(&config, &self.agents, &self.watches)?;
@@ -102,13 +103,13 @@ impl Setup {
     }
 }
 
-/// What sockets, walls and the log were made of cannot change under them.
+/// Refuses changes that sockets, admission and the log cannot apply without a restart.
 fn check_restart(old: &Config, new: &Config) -> anyhow::Result<()> {
     let mut server = new.server.clone();
     server.tokens.clone_from(&old.server.tokens);
     (server.pre_stop, server.drain) = (old.server.pre_stop, old.server.drain);
     server.public_url.clone_from(&old.server.public_url);
-    // Other files are read as the same files would be; only whether TLS is spoken is a matter of the socket.
+    // Other certificate files are read like changed ones; only switching TLS on or off needs a restart.
     if server.tls.is_some() && old.server.tls.is_some() {
         server.tls.clone_from(&old.server.tls);
     }

@@ -1,4 +1,4 @@
-//! [`Forwarded`]: headers of the caller that agents receive too.
+//! [`Forwarded`]: headers of the caller that are forwarded to agents.
 
 use aqueduct_core::agent::CallContext;
 use aqueduct_core::service::Caller;
@@ -6,10 +6,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::tee::Trail;
 
-/// Headers that are always passed on: the trace context of W3C.
+/// Headers that are always forwarded: the W3C trace context.
 const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
 
-/// Headers of the caller that the agent gets too.
+/// Headers of the caller that are forwarded to the agent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Forwarded(HeaderMap);
 
@@ -23,7 +23,7 @@ impl Forwarded {
         Self(found.collect())
     }
 
-    /// Headers as a run has them. What is no header is left out.
+    /// Builds headers from stored pairs. Invalid pairs are omitted.
     pub(crate) fn from_pairs(pairs: Vec<(String, String)>) -> Self {
         let header = |(name, value): (String, String)| {
             Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
@@ -31,12 +31,12 @@ impl Forwarded {
         Self(pairs.into_iter().filter_map(header).collect())
     }
 
-    /// Returns `true` if a header of that name is among them.
+    /// Returns `true` if a header of that name is present.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// Adds the baggage of a call that passes through.
+    /// Adds the `baggage` header of a forwarded call.
     pub(crate) fn with_baggage(mut self, headers: &HeaderMap) -> Self {
         for value in
             headers.get_all("baggage").iter().filter(|_| !self.has("baggage")).cloned().collect::<Vec<_>>()
@@ -46,7 +46,7 @@ impl Forwarded {
         self
     }
 
-    /// Adds what relates the agent's own calls to its run.
+    /// Adds the headers that relate the agent's own calls to its run.
     pub(crate) fn marked(mut self, trail: &Trail) -> Self {
         trail.mark(&mut self.0);
         self

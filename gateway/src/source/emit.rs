@@ -1,12 +1,12 @@
-//! [`emit`]: the stream of an agent that is written as a future which sends events.
+//! [`emit`]: the stream of a source that is written as a future which sends events.
 //!
 //! ```text
 //! poll_next ──► events sent? ── yes ──► the next one
 //!                    └ no ──► poll the future (it may send) ──► events sent, or pending, or the end
 //! ```
 //!
-//! Nothing is spawned: polling the stream polls the future. The channel between the two is bounded; a future
-//! that sends more waits until the stream was read.
+//! Nothing is spawned: polling the stream polls the future. The channel between them is bounded; a future that sends
+//! more waits until the stream is read.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,10 +16,10 @@ use aqueduct_core::{RunFailure, RunOutcome, SourceEvent, SourceStream};
 use futures_util::Stream;
 use tokio::sync::mpsc;
 
-/// Batches that were sent and not read yet. Both ends are in one task, so more would not keep either busier.
+/// Batches that were sent and not yet read. Both ends are in one task, so more would not make either faster.
 const BATCHES: usize = 4;
 
-/// Returns the events that a future sends, until it ends.
+/// Returns the events that a future sends, until the future ends.
 pub(crate) fn emit<W, F>(work: W) -> SourceStream
 where
     W: FnOnce(EventSender) -> F,
@@ -31,7 +31,7 @@ where
 }
 
 struct Emitted {
-    /// None once it has ended.
+    /// The future, or `None` once it has ended.
     work: Option<BoxFuture<'static, ()>>,
     events: mpsc::Receiver<Vec<SourceEvent>>,
     batch: std::vec::IntoIter<SourceEvent>,
@@ -61,17 +61,17 @@ impl Stream for Emitted {
     }
 }
 
-/// The way from the future to its stream.
+/// The sender with which the future emits events.
 #[derive(Debug, Clone)]
 pub(crate) struct EventSender(mpsc::Sender<Vec<SourceEvent>>);
 
 impl EventSender {
-    /// Sends an event. Returns `false` if the stream is gone.
+    /// Sends an event. Returns `false` if the stream was dropped.
     pub(crate) async fn send(&self, event: impl Into<SourceEvent>) -> bool {
         self.0.send(vec![event.into()]).await.is_ok()
     }
 
-    /// Sends events together. Returns `false` if the stream is gone.
+    /// Sends events as one batch. Returns `false` if the stream was dropped.
     pub(crate) async fn send_all(&self, events: Vec<SourceEvent>) -> bool {
         events.is_empty() || self.0.send(events).await.is_ok()
     }

@@ -1,4 +1,5 @@
-//! A recorded stream as an agent: the frames come again, when they came, and are decoded as if they came from the wire.
+//! A recorded stream as a source: the frames are replayed at their recorded times and decoded like frames from the
+//! wire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +14,18 @@ use tokio::time::Instant;
 use super::{EventSender, emit};
 use crate::recording::{Frame, Recording};
 
-/// How fast a recording is played.
+/// The speed of a replay, as a factor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speed(f64);
 
-/// Speeds compare by value; none is not a number.
+/// Speeds compare by value; no speed is NaN.
 impl Eq for Speed {}
 
 impl Speed {
-    /// As it was recorded.
+    /// The recorded speed.
     pub const RECORDED: Self = Self(1.0);
 
-    /// Reads `2`, `0.5` or `max`.
+    /// Parses `2`, `0.5` or `max`.
     pub fn parse(text: &str) -> Option<Self> {
         if text == "max" {
             return Some(Self(f64::INFINITY));
@@ -33,7 +34,7 @@ impl Speed {
         (factor.is_finite() && factor > 0.0).then_some(Self(factor))
     }
 
-    /// When something comes that was recorded at that time.
+    /// Returns the replay time of a frame that was recorded at that time.
     fn scaled(self, at: Duration) -> Duration {
         if self.0.is_finite() {
             Duration::try_from_secs_f64(at.as_secs_f64() / self.0).unwrap_or(Duration::MAX)
@@ -57,7 +58,7 @@ impl std::str::FromStr for Speed {
     }
 }
 
-/// Plays a recording.
+/// A source that replays a recording.
 #[derive(Debug, Clone)]
 pub(crate) struct ReplaySource {
     pub(crate) recording: Arc<Recording>,
@@ -93,7 +94,7 @@ impl ReplaySource {
             }
         }
         tokio::time::sleep_until(begun + self.speed.scaled(self.recording.end.at)).await;
-        // A stream that never said how it ended is at its end without a word, which the run's machine tells as cut.
+        // A stream without a terminal event ends without one; the stream machine reports it as cut.
         let mut events = Vec::new();
         decoder.handle_end(&mut events);
         out.send_all(events).await;

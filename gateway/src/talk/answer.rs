@@ -1,4 +1,5 @@
-//! Answers to questions: a line of words, JSON, or one line per field of an object, as the question's schema wants it.
+//! Parses replies to interrupts: a line of text, JSON, or one line per field of an object, as the schema of the
+//! interrupt requires.
 //!
 //! | schema | a line |
 //! |---|---|
@@ -6,27 +7,27 @@
 //! | `boolean` | `yes`, `no`, `true`, `false` |
 //! | `number`, `integer` | the number, within its bounds |
 //! | `enum` | one of the values, or its number in the list |
-//! | `object` with `properties` | JSON, or nothing: then each member is asked for in turn |
+//! | `object` with `properties` | JSON, or an empty line: then each member is prompted for in turn |
 //! | anything else | JSON |
 
 use serde_json::{Map, Value};
 
-/// What a line is read as.
+/// A value that is read from a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Field {
-    /// The member of the object that it is; empty for the answer itself.
+    /// The member of the object that the value belongs to; empty for the whole reply.
     pub(super) name: String,
     schema: Value,
     is_required: bool,
 }
 
 impl Field {
-    /// The answer to a question.
+    /// Returns the field of a whole reply.
     pub(super) fn answer(schema: Option<&Value>) -> Self {
         Self { name: String::new(), schema: schema.cloned().unwrap_or(Value::Null), is_required: true }
     }
 
-    /// The members that are asked for in turn; none if the schema is no object with properties.
+    /// Returns the members to prompt for; none if the schema is not an object with properties.
     pub(super) fn members(&self) -> Vec<Self> {
         let required = self.schema.get("required").and_then(Value::as_array);
         let properties = self.schema.get("properties").and_then(Value::as_object);
@@ -48,7 +49,7 @@ impl Field {
         self.schema.get("enum").and_then(Value::as_array).filter(|choices| !choices.is_empty())
     }
 
-    /// What to type, for people.
+    /// Returns a hint about what to type.
     pub(super) fn hint(&self) -> String {
         let title = self.schema.get("title").and_then(Value::as_str).unwrap_or(&self.name);
         let wanted = match (self.choices(), self.kind()) {
@@ -88,11 +89,11 @@ impl Field {
         }
     }
 
-    /// Reads a line. `Ok(None)` for an optional member that is left out.
+    /// Parses a line. Returns `Ok(None)` for an optional member that is left empty.
     ///
     /// # Errors
     ///
-    /// Says what is wanted.
+    /// Returns a message with the expected input.
     pub(super) fn read(&self, line: &str) -> Result<Option<Value>, String> {
         let line = line.trim();
         if line.is_empty() && !self.is_required {
@@ -183,7 +184,7 @@ fn article(kind: &str) -> String {
     format!("{} {kind}", if kind.starts_with(['a', 'o']) { "an" } else { "a" })
 }
 
-/// A value as a person types it.
+/// Returns a value as a person would type it.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

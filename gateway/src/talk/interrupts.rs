@@ -1,8 +1,8 @@
-//! Ctrl-C, again and again. Waiting anew each time would miss what comes between two waits.
+//! A listener for repeated Ctrl-C. A new listener for each wait would miss a signal between two waits.
 
 use std::io::Result;
 
-/// Ctrl-C from the moment this is made; before, it ends the program.
+/// Receives Ctrl-C once created; before, Ctrl-C ends the program.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     #[cfg(unix)]
@@ -10,7 +10,7 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Listens from now on.
+    /// Starts to listen.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self {
             #[cfg(unix)]
@@ -18,14 +18,14 @@ impl Interrupts {
         })
     }
 
-    /// The next one.
+    /// Waits for the next Ctrl-C.
     pub(crate) async fn next(&mut self) {
         #[cfg(unix)]
         let heard = self.signal.recv().await.is_some();
         #[cfg(not(unix))]
         let heard = tokio::signal::ctrl_c().await.is_ok();
         if !heard {
-            // Signals cannot be heard any more: the system ends the program by itself.
+            // Signals cannot be received any more: the system ends the program.
             std::future::pending::<()>().await;
         }
     }

@@ -1,4 +1,4 @@
-//! Lines that a person types, or that a pipe holds: edited and with a history where there is a terminal for it.
+//! Lines from a terminal, with editing and history, or from a pipe.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use rustyline::{Config, Editor};
 
 use super::Interrupts;
 
-/// Prompts that the history keeps.
+/// Prompts that the history holds.
 const KEPT: usize = 1000;
 
-/// What was typed.
+/// A line of input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Text(String),
@@ -22,9 +22,9 @@ pub(super) enum Line {
     Stopped,
 }
 
-/// Reads lines.
+/// A reader of lines.
 pub(super) struct Lines {
-    /// None where there is no terminal to edit at. It is moved into the thread that reads.
+    /// The editor, or `None` without a terminal. It is moved into the thread that reads.
     editor: Option<Box<Editor<(), FileHistory>>>,
     history: Option<PathBuf>,
     is_terminal: bool,
@@ -52,12 +52,12 @@ impl Lines {
         Self { editor: editor.flatten(), history, is_terminal }
     }
 
-    /// True if a person types.
+    /// Returns `true` if the input is a terminal.
     pub(super) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// The next line, after `prompt`. A line with `is_kept` can be brought back by the arrows.
+    /// Reads the next line, after `prompt`. A line with `is_kept` is added to the history.
     pub(super) async fn next(
         &mut self,
         prompt: &str,
@@ -103,14 +103,14 @@ impl Lines {
     }
 }
 
-/// A line of standard input; none at its end.
+/// Reads a line of standard input, or `None` at its end.
 fn read_line() -> std::io::Result<Option<String>> {
     let mut line = String::new();
     let length = std::io::stdin().read_line(&mut line)?;
     Ok((length > 0).then(|| line.trim().to_owned()))
 }
 
-/// Where prompts are kept: `$XDG_STATE_HOME/aqueduct/history`, or below `~/.local/state`.
+/// Returns the file of the history: `$XDG_STATE_HOME/aqueduct/history`, or below `~/.local/state`.
 fn history_file() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;

@@ -5,8 +5,9 @@
 //!                    └── words ──► wrapped ──► written as soon as they are whole
 //! ```
 //!
-//! Invariants: every word comes out, in order, and no later than the word after it; marks that close nothing come out as
-//! they are by the end of the line. Inside code nothing is a mark. What is *not* here: tables and links stay as written.
+//! Invariants: every word is written, in order, and no later than the word after it; marks without a counterpart are
+//! written unchanged by the end of the line. Inside code no character is a mark. Not here: tables and links, which are
+//! written unchanged.
 
 const BOLD: &str = "\u{1b}[1m";
 const ITALIC: &str = "\u{1b}[3m";
@@ -16,18 +17,18 @@ const PLAIN: &str = "\u{1b}[0m";
 /// Writes Markdown for one block of text.
 #[derive(Debug, Default)]
 pub(super) struct Markdown {
-    /// Columns of the terminal; 0 for no wrapping.
+    /// Columns of the terminal; 0 to disable wrapping.
     width: usize,
     /// Columns before the text of a line: the name of its agent.
     indent: usize,
-    /// False to leave marks as they are, and wrap only.
+    /// `false` to write marks unchanged, and wrap only.
     is_styled: bool,
     column: usize,
-    /// Line breaks that come out with what follows them: the last ones of a text are its reader's.
+    /// Line breaks that are written with the text after them: the caller writes those at the end of a text.
     breaks: usize,
-    /// The beginning of a line, until it is known what kind of line it is.
+    /// The beginning of a line, until its kind is known.
     start: Option<String>,
-    /// A word whose end has not come yet, with its styles, and its width.
+    /// A word whose end has not arrived yet, with its styles, and its width.
     word: String,
     word_width: usize,
     /// Spaces before that word.
@@ -40,7 +41,7 @@ pub(super) struct Markdown {
     last: char,
 }
 
-/// Styles inside a line that are on.
+/// Styles that are active inside a line.
 #[derive(Debug, Default)]
 struct Inline {
     is_bold: bool,
@@ -54,20 +55,20 @@ impl Markdown {
         Self { width, indent, is_styled, column: indent, start, last: '\n', ..Self::default() }
     }
 
-    /// Takes more text, and returns what can be written.
+    /// Adds text, and returns the output that is ready.
     pub(super) fn push(&mut self, text: &str) -> String {
         let mut out = String::new();
         for c in text.chars() {
             self.take(c, &mut out);
         }
-        // Without marks and without a width there is nothing to wait for.
+        // Without marks and without a width, no text is held back.
         if self.width == 0 && self.marks.is_empty() {
             self.flush_word(&mut out);
         }
         out
     }
 
-    /// The block is over, or its line is given to another: what was held comes out.
+    /// Ends the block, or interrupts it for another one. Returns the text that was held back.
     pub(super) fn finish(&mut self) -> String {
         let mut out = String::new();
         if let Some(start) = self.start.take() {
@@ -95,7 +96,7 @@ impl Markdown {
         }
     }
 
-    /// The beginning of a line is known: a heading, an item, a quote, or text.
+    /// Begins a line whose kind is known: a heading, an item, a quote, or text.
     fn begin_line(&mut self, start: &str, out: &mut String) {
         let indent = start.len() - start.trim_start_matches(' ').len();
         let (mark, text) = start.trim_start_matches(' ').split_once(' ').unwrap_or_default();
@@ -166,7 +167,7 @@ impl Markdown {
         }
     }
 
-    /// What the held marks mean, now that the character after them is known.
+    /// Interprets the held marks, given the character after them.
     fn settle(&mut self, next: char, out: &mut String) {
         if self.marks.is_empty() {
             return;
@@ -221,7 +222,7 @@ impl Markdown {
         }
     }
 
-    /// Writes the word, on a new line if this one has no room for it.
+    /// Writes the word, on a new line if the current one has no room for it.
     fn flush_word(&mut self, out: &mut String) {
         if self.word.is_empty() {
             return;
@@ -245,7 +246,7 @@ impl Markdown {
     }
 }
 
-/// True while the beginning of a line may still become a heading, an item, a quote or a fence.
+/// Returns `true` while the beginning of a line may become a heading, an item, a quote or a fence.
 fn may_be_mark(start: &str) -> bool {
     let rest = start.trim_start_matches(' ');
     rest.is_empty()
@@ -255,7 +256,7 @@ fn may_be_mark(start: &str) -> bool {
         || "```".starts_with(rest)
 }
 
-/// Columns of a character: wide ones of East Asian scripts and pictures take two.
+/// Returns the columns of a character: wide characters of East Asian scripts and emoji take two.
 fn width_of(c: char) -> usize {
     let wide = matches!(u32::from(c), 0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f
         | 0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd);

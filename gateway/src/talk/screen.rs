@@ -1,17 +1,18 @@
 //! A run as text for people: sub-agents by name, tools, thinking dimmed, artifacts and files named.
 //!
-//! Several blocks may be written to at the same time, and a terminal has one line at a time. So one block speaks, word
-//! by word as it comes; what others say and do meanwhile waits until the speaker has ended a line, has ended, or pauses.
+//! Several blocks may stream at the same time, and a terminal has one line at a time. So one block, the speaker, is
+//! written word by word as it arrives; the output of other blocks waits until the speaker has ended a line, has ended,
+//! or pauses.
 //!
 //! ```text
-//!            the speaker ends a line                    the speaker says more
-//! A speaks ────────────────────────► all whole lines ──────────────────────► A speaks
-//!    │ A ends, or says nothing for `PAUSE`
-//!    └──────────────────────────────► all that waits ──► the next block to say something speaks
+//!            the speaker ends a line                     the speaker continues
+//! A speaks ────────────────────────► all complete lines ────────────────────► A speaks
+//!    │ A ends, or emits nothing for `PAUSE`
+//!    └──────────────────────────────► all that waits ──► the next block with content becomes the speaker
 //! ```
 //!
-//! Invariants: a line belongs to one block and begins with the name of its agent; no line is cut for another agent unless
-//! its block pauses; what an agent says and does comes out whole and in order.
+//! Invariants: a line belongs to one block and begins with the name of its agent; no line is interrupted by another
+//! agent unless its block pauses; the output of each agent is complete and in order.
 
 use std::collections::HashSet;
 use std::io::{Result, Write};
@@ -32,23 +33,23 @@ const RED: &str = "\u{1b}[31m";
 const CYAN: &str = "\u{1b}[36m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// How long the speaker may be silent while others wait. Models pause less between words; people notice more.
+/// How long the speaker may pause while other blocks wait. Models pause for less between words; people notice more.
 const PAUSE: Duration = Duration::from_millis(300);
-/// Characters of a structured value.
+/// The longest structured value, in characters.
 const VALUE: usize = 200;
-/// Metadata of an A2A artifact's first chunk.
+/// The metadata key of an A2A artifact's name, in its first chunk.
 const ARTIFACT_NAME: &str = "a2a.artifactName";
 
-/// Writes events.
+/// Writes events as text.
 #[derive(Debug)]
 pub(super) struct Screen {
     style: Style,
     speaker: Option<Speaker>,
-    /// What others said and did meanwhile, in the order in which it began.
+    /// Output of other blocks, in the order in which it began.
     waiting: Vec<Waiting>,
 }
 
-/// The block that the unfinished line belongs to.
+/// The block to which the unfinished line belongs.
 #[derive(Debug)]
 struct Speaker {
     block: Arc<BlockHead>,
@@ -76,18 +77,18 @@ impl Screen {
         Self { style, speaker: None, waiting: Vec::new() }
     }
 
-    /// True if no line is unfinished.
+    /// Returns `true` if no line is unfinished.
     pub(super) fn is_quiet(&self) -> bool {
         self.speaker.is_none()
     }
 
-    /// When the speaker has been silent for too long; none if nothing waits.
+    /// Returns when the pause of the speaker is too long, or `None` if nothing waits.
     pub(super) fn due(&self) -> Option<Instant> {
         let speaker = self.speaker.as_ref().filter(|_| !self.waiting.is_empty())?;
         Some(speaker.spoke + PAUSE)
     }
 
-    /// The speaker has been silent: what waits is written.
+    /// Writes the waiting output, because the speaker has paused.
     pub(super) fn handle_pause(&mut self, now: Instant, out: &mut dyn Write) -> Result<()> {
         if self.due().is_some_and(|due| due <= now) {
             self.flush_all(out)?;
@@ -97,7 +98,7 @@ impl Screen {
 
     pub(super) fn show(&mut self, event: &BlockEvent, now: Instant, out: &mut dyn Write) -> Result<()> {
         match event {
-            // A call is something also before, and without, its arguments.
+            // A tool call is shown even before, or without, its arguments.
             BlockEvent::BlockStarted(block) if block.kind == SpanKind::ToolUse => {
                 self.hear(block, "", now, out)
             }
@@ -146,7 +147,7 @@ impl Screen {
         }
     }
 
-    /// Takes what a block says: at once if it speaks or nothing else does, else it waits.
+    /// Handles text of a block: writes it if the block is the speaker or no block is; else it waits.
     fn hear(&mut self, block: &Arc<BlockHead>, text: &str, now: Instant, out: &mut dyn Write) -> Result<()> {
         match &mut self.speaker {
             Some(speaker) if speaker.block.id == block.id => {
@@ -181,7 +182,7 @@ impl Screen {
         }
     }
 
-    /// A block begins a line of its own, and speaks.
+    /// Begins a line for a block, which becomes the speaker.
     fn speak(&mut self, block: &Arc<BlockHead>, text: &str, now: Instant, out: &mut dyn Write) -> Result<()> {
         let indent = self.begin(block, out)?;
         let mut speaker =
@@ -201,7 +202,7 @@ impl Screen {
         if self.speaker.as_ref().is_some_and(|speaker| speaker.block.id == block.id) {
             self.end_line(out)?;
             self.flush_whole(out)?;
-            // The block that has waited longest speaks next.
+            // The block that has waited longest becomes the speaker.
             let next = self.waiting.iter().find_map(|waits| match waits {
                 Waiting::Text { block, is_over: false, .. } => Some(Arc::clone(block)),
                 _ => None,
@@ -229,7 +230,7 @@ impl Screen {
         }
     }
 
-    /// True if something waits that can be written as whole lines.
+    /// Returns `true` if complete lines wait.
     fn has_whole(&self) -> bool {
         self.waiting.iter().any(|waits| match waits {
             Waiting::Text { text, is_over, .. } => *is_over || text.contains('\n'),
@@ -237,7 +238,7 @@ impl Screen {
         })
     }
 
-    /// Writes whole lines of what waits; what an agent has not finished holds back what it did after.
+    /// Writes complete lines that wait. An unfinished line of an agent holds back the agent's later output.
     fn flush_whole(&mut self, out: &mut dyn Write) -> Result<()> {
         let mut held = HashSet::new();
         let mut later = Vec::new();
@@ -279,7 +280,7 @@ impl Screen {
         }
     }
 
-    /// Text that is written at once, on lines of its own.
+    /// Writes text at once, on lines of its own.
     fn whole(&mut self, block: &BlockHead, text: &str, out: &mut dyn Write) -> Result<()> {
         if text.trim().is_empty() {
             return Ok(());
@@ -291,7 +292,8 @@ impl Screen {
         writeln!(out)
     }
 
-    /// The beginning of a line: whose it is, the artifact that begins, the tool's name if it is a call. Returns its columns.
+    /// Writes the beginning of a line: the agent, the artifact that begins, the name of a called tool. Returns its
+    /// columns.
     fn begin(&mut self, block: &BlockHead, out: &mut dyn Write) -> Result<usize> {
         let name = block.origin.metadata.as_ref().and_then(|metadata| metadata.get(ARTIFACT_NAME)?.as_str());
         if let Some(name) = name.filter(|_| block.continues.is_none()) {
@@ -310,7 +312,7 @@ impl Screen {
         if is_aside { self.paint(DIM, text, out) } else { write!(out, "{text}") }
     }
 
-    /// Something that an agent does, after all that it said; at once if no other agent is in the middle of a line.
+    /// Writes a notice about an agent after the agent's text; at once if no other agent has an unfinished line.
     fn note(
         &mut self,
         lane: &Arc<Lane>,
@@ -339,14 +341,14 @@ impl Screen {
         self.paint(colour, &format!("{written}\n"), out)
     }
 
-    /// Writes the name of the agent, and returns its columns.
+    /// Writes the name of the agent and returns its columns.
     fn name(&self, lane: &Lane, out: &mut dyn Write) -> Result<usize> {
         if lane.is_root() {
             return Ok(0);
         }
         let name = format!("[{}] ", printable(lane.name()));
         self.paint(DIM, &name, out)?;
-        // A name that takes half of the line is no indent for what follows.
+        // A name that takes half of the line is not used as indent.
         let columns = name.chars().count();
         Ok(if columns * 2 < self.style.width { columns } else { 0 })
     }
@@ -362,13 +364,13 @@ impl Screen {
         if !self.style.colours || text.is_empty() {
             return write!(out, "{text}");
         }
-        // The colour ends before the line does, or it would reach into the prompt of a shell.
+        // The colour ends before the line break, or it would extend into the prompt of a shell.
         let (body, end) = text.strip_suffix('\n').map_or((text, ""), |body| (body, "\n"));
         write!(out, "{colour}{body}{PLAIN}{end}")
     }
 }
 
-/// Words about content without a kind of its own, for content that is for people.
+/// Returns a label and a text for custom content that is meant for people.
 fn about(name: &str, value: &Value) -> Option<(&'static str, String)> {
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     match name {
@@ -390,7 +392,7 @@ fn about(name: &str, value: &Value) -> Option<(&'static str, String)> {
     }
 }
 
-/// An agent's text must not steer the terminal: no control characters but line breaks and tabs.
+/// Removes control characters except line breaks and tabs: text of an agent must not control the terminal.
 fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }

@@ -1,21 +1,21 @@
-//! What the reader of standard output can show: colours, styles, a width.
+//! Capabilities of standard output: colours, styles, width.
 
 use std::io::IsTerminal as _;
 
-/// Columns of a terminal that does not tell.
+/// The width of a terminal that does not report one, in columns.
 const COLUMNS: usize = 80;
 
-/// How text is written.
+/// The style of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Style {
-    /// Escape sequences for colours and styles.
+    /// Set if escape sequences for colours and styles are written.
     pub(super) colours: bool,
     /// Columns to wrap at; 0 for a pipe, which is not wrapped.
     pub(super) width: usize,
 }
 
 impl Style {
-    /// The style of standard output.
+    /// Returns the style of standard output.
     pub(super) fn of_output() -> Self {
         if !std::io::stdout().is_terminal() {
             return Self::default();
@@ -25,7 +25,7 @@ impl Style {
     }
 }
 
-/// True for a terminal that knows no escape sequences.
+/// Returns `true` for a terminal without escape sequences.
 pub(super) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
 }

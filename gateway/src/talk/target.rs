@@ -1,4 +1,5 @@
-//! Who a command talks to: an agent of the configuration, or one at an address; and as whom.
+//! Resolves the target of a command: an agent of the configuration, or one at an address; and the credentials of the
+//! call.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,13 +19,13 @@ use crate::config::{
 use crate::serve::{DEMO_PORT, load_config};
 use crate::tls;
 
-/// The name of an agent that was given by its address.
+/// The name of an agent that is given by its address.
 const BY_URL: &str = "agent";
 
-/// The agent of a demo that runs beside the command, where no configuration says otherwise.
+/// The name of the demo agent, unless the configuration has an agent of that name.
 const DEMO: &str = "demo";
 
-/// The configuration that has the agent, and its name there.
+/// Returns the configuration that contains the agent, and its name there.
 pub(crate) async fn resolve(
     target: &str,
     reach: &ReachArgs,
@@ -53,7 +54,7 @@ async fn find(
         return Ok((one_agent(BY_URL, source), BY_URL.to_owned()));
     }
     let file = &reach.config;
-    // The demo is there in every folder, unless the configuration of this one has an agent of that name.
+    // The demo is available in every folder, unless the configuration there has an agent of that name.
     let config = if target == DEMO {
         load_config(file, environment).ok()
     } else {
@@ -80,7 +81,7 @@ fn is_url(target: &str) -> bool {
     target.starts_with("http://") || target.starts_with("https://")
 }
 
-/// An A2A agent at an address, asked as its card says.
+/// Returns the source of an A2A agent at an address, with the interface of its card.
 pub(crate) fn a2a(url: &str) -> AgentSource {
     AgentSource::A2a {
         address: A2aAddress::Url(url.to_owned()),
@@ -92,7 +93,7 @@ pub(crate) fn a2a(url: &str) -> AgentSource {
     }
 }
 
-/// Gives an agent the credentials, authorities and headers of the command line.
+/// Adds the credentials, authorities and headers of the command line to an agent.
 pub(crate) fn dress(agent: &mut Agent, caller: &CallerArgs) -> anyhow::Result<()> {
     if let Some(token) = caller.token()? {
         agent.credentials = Some(Secret::new(&token));
@@ -105,18 +106,18 @@ pub(crate) fn dress(agent: &mut Agent, caller: &CallerArgs) -> anyhow::Result<()
     Ok(())
 }
 
-/// The caller of runs that a command starts: its headers are those of the command line.
+/// Returns the caller of runs that a command starts, with the headers of the command line.
 pub(crate) fn caller(args: &CallerArgs) -> Caller {
     Caller { headers: args.headers.clone(), ..Caller::default() }
 }
 
-/// A configuration with one agent.
+/// Returns a configuration with one agent.
 pub(crate) fn one_agent(name: &str, source: AgentSource) -> Config {
     let agent = Agent { source, ..Agent::default() };
     config::with_agents(BTreeMap::from([(name.to_owned(), agent)]))
 }
 
-/// A client that calls as the command line says.
+/// Returns a client with the credentials of the command line.
 pub(crate) fn client(caller: &CallerArgs) -> anyhow::Result<Client> {
     let timeouts = ClientTimeouts { response: Duration::from_secs(5), ..ClientTimeouts::default() };
     let files = ClientTls { ca: caller.ca().map(Into::into), identity: None };
@@ -124,12 +125,12 @@ pub(crate) fn client(caller: &CallerArgs) -> anyhow::Result<Client> {
     Ok(Client::new(ClientConfig { timeouts, tls, ..ClientConfig::default() })?)
 }
 
-/// The address and the text of an agent card, if one is found where cards are. Only the address itself is asked, not its
-/// host: an AG-UI agent may live beside an A2A agent.
+/// Returns the address and the text of an agent card, if one is found at the well-known paths below the address. The
+/// root of the host is not searched: an AG-UI agent may share the host with an A2A agent.
 ///
 /// # Errors
 ///
-/// The address cannot be reached, or refuses the caller.
+/// Returns an error if the address cannot be reached or refuses the caller.
 pub(crate) async fn find_card(url: &str, caller: &CallerArgs) -> anyhow::Result<Option<(String, String)>> {
     let client = client(caller)?;
     let token = caller.token()?;

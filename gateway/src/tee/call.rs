@@ -1,4 +1,5 @@
-//! What a lane is told of the call that it shows: enough to show it at another gateway than the one that carries it.
+//! The description of a call for its lane: sufficient to show the call at another replica than the one that forwards
+//! it.
 
 use aqueduct_adapter_a2a::relay::{PassingCall, PassingKind};
 use aqueduct_adapter_a2a::wire;
@@ -11,41 +12,42 @@ use crate::service::AgentEntry;
 /// The metadata key by which a supervisor can name the tool call that a message belongs to.
 const CALL_METADATA: &str = "aqueduct/call";
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CallKind {
-    /// A task begins, or goes on.
+    /// Starts or continues a task.
     Send,
-    /// The rest of a task as a stream.
+    /// Streams the rest of a task.
     Subscribe,
-    /// A look at a task, or an end to it: what is said of it is shown if its lane is there.
+    /// Reads or cancels a task: the response is shown if the task has a lane.
     Look,
 }
 
 /// A call of a sub-agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LaneCall {
-    /// The sub-agent.
+    /// The name of the sub-agent.
     pub(super) agent: String,
     pub(super) description: String,
     pub(super) kind: CallKind,
-    /// The task that it names; empty for none.
+    /// The task that the call names; empty for none.
     pub(super) task_id: String,
-    /// The id of its message; empty for none.
+    /// The id of the message; empty for none.
     pub(super) message_id: String,
-    /// The tool call that it belongs to, if its caller says so.
+    /// The tool call that the message belongs to, if its metadata name one.
     pub(super) tool_call: Option<String>,
     dialect: Dialect,
-    /// Set if the user of the run answers what the sub-agent asks. Not for a lane at another replica: the call is not held there.
+    /// Set if the user of the run answers interrupts of the sub-agent. Never set for a lane at another replica, which
+    /// cannot hold the call.
     #[serde(skip)]
     pub(super) raises: bool,
-    /// The longest frame that is read of the answer.
+    /// The largest frame of the response that is decoded, in bytes.
     pub(super) frame: usize,
 }
 
 impl LaneCall {
-    /// A call of that agent; none if it tells nothing of a task.
+    /// Describes a call of that agent. Returns `None` if the call concerns no task.
     pub(crate) fn of(agent: &AgentEntry, call: &PassingCall<'_>, dialect: wire::Dialect) -> Option<Self> {
         let kind = match call.kind {
             PassingKind::Send => CallKind::Send,
@@ -66,12 +68,12 @@ impl LaneCall {
         })
     }
 
-    /// True if it is about a task that was there before.
+    /// Returns `true` if the call concerns a task that existed before.
     pub(super) fn goes_on(&self) -> bool {
         !self.task_id.is_empty()
     }
 
-    /// How the answer is written.
+    /// Returns the dialect of the response.
     pub(super) fn dialect(&self) -> wire::Dialect {
         self.dialect.a2a().unwrap_or(wire::Dialect::V1)
     }

@@ -1,15 +1,16 @@
-//! Which tool call of its caller a lane belongs to.
+//! Attributes lanes to the tool calls of their callers.
 //!
-//! A supervisor tells its tool calls in its own stream and calls its sub-agents elsewhere; nothing in either names the
-//! other. So a lane is given the one unanswered call of its caller that speaks of the agent by name and has no lane
-//! yet. Two such calls, or none: the lane belongs to no call. A supervisor that names the call in the metadata of its
-//! message (`aqueduct/call`) is believed.
+//! A supervisor reports its tool calls in its own stream and calls its sub-agents over other connections; neither names
+//! the other. So a lane is attributed to the one unanswered tool call of its caller that mentions the agent by name and
+//! has no lane yet. With two such calls, or none, the lane belongs to no call. A supervisor can name the call in the
+//! metadata of its message (`aqueduct/call`), which takes precedence.
 
 use std::collections::{HashMap, VecDeque};
 
 use aqueduct_core::{ByteString, ContentBlock, Source, SourceEvent, ToolCallId};
 
-/// Unanswered calls remembered per agent. Supervisors that report no results would collect them; the oldest goes.
+/// Unanswered calls that are held per agent. Supervisors that report no results would accumulate them; the oldest is
+/// dropped.
 const CALLS: usize = 64;
 /// The bytes of a call's arguments that are searched for a name.
 const ARGUMENTS: usize = 4096;
@@ -26,7 +27,7 @@ struct Call {
 pub(crate) struct OpenCalls(HashMap<String, VecDeque<Call>>);
 
 impl OpenCalls {
-    /// Takes note of what an agent of the run says.
+    /// Records the tool calls and results in an event of the run.
     pub(crate) fn observe(&mut self, event: &SourceEvent) {
         let SourceEvent::Update(update) = event else { return };
         match &update.block {
@@ -63,7 +64,7 @@ impl OpenCalls {
         }
     }
 
-    /// The source of a lane, with the call that it belongs to where that can be told.
+    /// Returns the source of a lane with its tool call, if one can be attributed.
     pub(crate) fn attribute(&mut self, lane: Source) -> Source {
         if lane.parent_call().is_some() {
             return lane;
@@ -82,12 +83,12 @@ impl OpenCalls {
     }
 }
 
-/// Tools are called `ask_argo_cd` where the agent is `argo-cd`.
+/// Normalises a name: tools are called `ask_argo_cd` where the agent is `argo-cd`.
 fn normal(text: &str) -> String {
     text.to_ascii_lowercase().replace('-', "_")
 }
 
-/// True if `word` stands in `words` between characters that are neither letters nor digits.
+/// Returns `true` if `words` contains `word` between characters that are neither letters nor digits.
 fn has_word(words: &str, word: &str) -> bool {
     let is_edge = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
     !word.is_empty()

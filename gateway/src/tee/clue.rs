@@ -1,4 +1,4 @@
-//! What a call carries that may lead to its run.
+//! The relation keys of a call: the values that may identify the run it belongs to.
 
 use aqueduct_adapter_a2a::relay::PassingCall;
 use http::HeaderMap;
@@ -9,31 +9,31 @@ pub(crate) use aqueduct::a2a::RUN_TOKEN_METADATA as TOKEN_METADATA;
 use super::token::RunToken;
 use crate::config::RelateBy;
 
-/// The header of a token.
+/// The header that contains a token.
 pub(crate) const TOKEN_HEADER: &str = "x-aqueduct-run";
-/// The member of W3C baggage that holds a token.
+/// The member of W3C baggage that contains a token.
 pub(crate) const TOKEN_BAGGAGE: &str = "aqueduct-run";
 
-/// The header by which the gateway tells itself that the call is a lane of another run. What leads to that run leads to
-/// no second one, so that the calls of its other agents stay related.
+/// The header with which the gateway marks a call to itself as a lane of another run. The relation keys of that run are
+/// not assigned to a second run, so that calls of its other agents stay related.
 pub(crate) const LANE_HEADER: &str = "x-aqueduct-lane";
 
-/// The longest clue that is followed. Context ids of agents are UUIDs; what is longer relates nothing.
+/// The longest relation key. Context ids of agents are UUIDs; a longer value relates nothing.
 pub(super) const CLUE_BYTES: usize = 1024;
 
-/// Something that may lead to a run.
+/// A value that may identify a run.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "way", content = "value", rename_all = "lowercase")]
 pub(crate) enum Clue {
-    /// The token of an agent.
+    /// The token that an agent received.
     Token(String),
-    /// The id of a trace.
+    /// A trace id.
     Trace(String),
     /// An A2A context id.
     Context(String),
 }
 
-/// Tokens are secrets.
+/// Redacted: tokens are secrets.
 impl std::fmt::Debug for Clue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Clue").field(&self.way()).finish_non_exhaustive()
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Clue {
 }
 
 impl Clue {
-    /// What it is.
+    /// Returns the kind of the relation key.
     pub(crate) fn way(&self) -> RelateBy {
         match self {
             Self::Token(_) => RelateBy::Token,
@@ -50,7 +50,7 @@ impl Clue {
         }
     }
 
-    /// The key under which gateways that share a log know it.
+    /// Returns the key under which replicas that share a log store it.
     pub(super) fn key(&self) -> String {
         match self {
             Self::Token(token) => format!("token/{}", RunToken::read(token).shared()),
@@ -65,7 +65,7 @@ impl Clue {
     }
 }
 
-/// The clues of a call, those of the first way first.
+/// Returns the relation keys of a call, in the order of `ways`.
 pub(super) fn clues(ways: &[RelateBy], headers: &HeaderMap, call: &PassingCall<'_>) -> Vec<Clue> {
     let of = |way: &RelateBy| -> Vec<Clue> {
         match way {
@@ -85,7 +85,7 @@ fn tokens(headers: &HeaderMap, call: &PassingCall<'_>) -> Vec<Clue> {
     let baggage = baggage_members(headers).map(|(_, token)| token.to_owned());
     let all = header.into_iter().chain(call.metadata(TOKEN_METADATA)).chain(baggage);
     let mut found: Vec<Clue> = all.map(|token| Clue::Token(token.trim().to_owned())).collect();
-    // Most supervisors hand on the same token in every place.
+    // Most supervisors forward the same token in every place.
     found.dedup();
     found
 }
@@ -94,7 +94,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The tokens in the baggage, each with its member as it stands there.
+/// Returns the tokens in the baggage, each with the text of its member.
 pub(super) fn baggage_members(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
     let lists = headers.get_all("baggage").iter().filter_map(|list| list.to_str().ok());
     lists.flat_map(|list| list.split(',')).filter_map(|member| {
@@ -103,7 +103,7 @@ pub(super) fn baggage_members(headers: &HeaderMap) -> impl Iterator<Item = (&str
     })
 }
 
-/// The trace id of a `traceparent`, if it is one (W3C Trace Context §3.2).
+/// Returns the trace id of a valid `traceparent` (W3C Trace Context §3.2).
 pub(super) fn trace_id(traceparent: &str) -> Option<String> {
     let mut fields = traceparent.trim().split('-');
     let (version, trace, span) = (fields.next()?, fields.next()?, fields.next()?);

@@ -1,7 +1,7 @@
-//! Where the agents at work are found, by what leads to them. Held behind a lock for the length of a look.
+//! The index of anchors by relation key. The lock around it is held only for the length of a look-up.
 //!
-//! References are weak: an anchor lives as long as its agent's call. None is let go inside: the last one to let go of an
-//! anchor forgets it here.
+//! References are weak: an anchor lives as long as the call of its agent. No reference is dropped inside the index:
+//! dropping the last one removes the anchor from the index, which needs the lock.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ pub(super) struct Index {
     contexts: Places,
 }
 
-/// Several may have one trace or one context.
+/// Several anchors may share one trace or context.
 type Places = HashMap<String, Vec<Place>>;
 
 #[derive(Debug)]
@@ -29,8 +29,8 @@ struct Place {
 }
 
 impl Index {
-    /// Adds an agent by its token, and by its trace. A trace cannot tell the agents of a run apart: it leads to the run's
-    /// own.
+    /// Adds an anchor by its token and by its trace. A trace does not distinguish the agents of a run: it identifies
+    /// the anchor of the run's own agent.
     pub(super) fn add(&mut self, anchor: &Arc<Anchor>) {
         if let Some(token) = &anchor.token {
             self.tokens.insert(token.clone(), Arc::downgrade(anchor));
@@ -40,12 +40,12 @@ impl Index {
         }
     }
 
-    /// Adds an agent by a context.
+    /// Adds an anchor by a context.
     pub(super) fn add_context(&mut self, anchor: &Arc<Anchor>, context: &str) {
         self.contexts.entry(context.to_owned()).or_default().push(Place::of(anchor));
     }
 
-    /// All that a clue leads to.
+    /// Returns all anchors with that relation key.
     pub(super) fn find(&self, clue: &Clue) -> Vec<Arc<Anchor>> {
         let alive = |places: Option<&Vec<Place>>| {
             places.into_iter().flatten().filter_map(|place| place.anchor.upgrade()).collect()
@@ -60,7 +60,7 @@ impl Index {
         }
     }
 
-    /// Removes an agent that has ended. Returns the contexts that no agent of its run has any more.
+    /// Removes the anchor of an agent that has ended. Returns the contexts that no other agent of its run has.
     pub(super) fn forget(&mut self, anchor: &Anchor, contexts: &[String]) -> Vec<String> {
         if let Some(token) = &anchor.token {
             self.tokens.remove(token);

@@ -1,8 +1,8 @@
-//! A tapped call: its events to the run, and what is left of it when it ends.
+//! The lane of a forwarded call: sends its events to the run, and keeps the state that later calls of the task need.
 //!
-//! Back-pressure: an event goes into the run's channel before the supervisor gets the bytes it was read from. A run
-//! whose log is slow so holds the call back, as any slow reader would; but not for ever: after [`PATIENCE`] the lane is
-//! given up (and says so once the run takes events again), and the supervisor gets its bytes alone.
+//! Back-pressure: an event is sent to the run's channel before the supervisor receives the bytes it was decoded from. A
+//! run whose log is slow thereby slows the call, like any slow reader, for at most [`PATIENCE`]: then the lane is
+//! closed as lost (reported once the run accepts events again), and only the supervisor receives the bytes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,20 +21,20 @@ use super::tap::{Tap, TapConfig};
 use super::trail::Trail;
 use crate::telemetry::Metrics;
 
-/// How long a run may hold back a call whose events it does not take. Logs answer within milliseconds; one that takes
-/// longer than this is broken, and the supervisor must not break with it.
+/// How long a run may delay a call whose events it does not accept. Logs respond within milliseconds; one that takes
+/// longer is broken, and must not break the supervisor.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Tasks of one run that may go on with a further call. Past it, a task's next call has a lane that knows nothing of
-/// those before.
+/// Tasks of one run whose state is kept for a further call. Beyond this limit, the next call of a task starts a lane
+/// without the earlier state.
 const TASKS: usize = 256;
 
-/// The supervisor went away in the middle of an answer.
+/// The code of a lane whose supervisor disconnected in the middle of a response.
 pub(crate) const CALLER_GONE: &str = "caller_gone";
-/// The run did not take what the lane said.
+/// The code of a lane whose events the run did not accept in time.
 pub(super) const LANE_LOST: &str = "lane_lost";
 
-/// The tasks of a run that further calls may go on with.
+/// The state of tasks in a run that further calls may continue.
 #[derive(Debug)]
 pub(crate) struct Tasks(Mutex<Option<HashMap<TaskKey, Rest>>>);
 
@@ -44,15 +44,15 @@ impl Default for Tasks {
     }
 }
 
-/// An agent's name and its id for a task: two agents may have one id.
+/// An agent's name and its id for a task: two agents may use the same id.
 type TaskKey = (String, String);
 
-/// What is left of a call.
+/// The state that a call leaves for the next call of its task.
 #[derive(Debug)]
 enum Rest {
-    /// Its task came to rest, or its stream broke off; the lane is closed.
+    /// The task has ended or is interrupted, or its stream was cut; the lane is closed.
     Closed { source: Source, memory: Box<TaskMemory> },
-    /// Its task works on; the lane is open.
+    /// The task still works; the lane is open.
     Working(Box<Lane>),
 }
 
@@ -61,7 +61,7 @@ impl Tasks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(task)
     }
 
-    /// Forgets all, and keeps no more: the run has ended. What is kept holds the run.
+    /// Drops all state and accepts no more, because the run has ended. The state holds references to the run.
     pub(crate) fn close(&self) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(all);
@@ -75,12 +75,12 @@ impl Tasks {
     }
 }
 
-/// One call's lane.
+/// The lane of one call.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// The sub-agent's own anchor: its calls belong below this lane.
+    /// The sub-agent's own anchor: lanes of its calls are attached below this lane.
     anchor: Arc<Anchor>,
-    /// The way into the run; none if the run had ended.
+    /// The sender to the run, or `None` if the run has ended.
     events: Option<LaneSender>,
     config: TapConfig,
     tap: Tap,
@@ -90,14 +90,14 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// The lane of a call that `caller` makes; none for a look at a task of which nothing is known.
+    /// Returns the lane of a call by `caller`, or `None` for a read of a task without state.
     pub(crate) fn begin(caller: &Arc<Anchor>, call: &LaneCall, metrics: &Arc<Metrics>) -> Option<Self> {
         let task = (call.agent.clone(), call.task_id.clone());
         let rest = caller.run.tasks.take(&task);
         let (source, memory) = match (rest, call.kind) {
             (Some(Rest::Working(mut lane)), kind) => {
                 if kind != CallKind::Send {
-                    // There is no message that the reply could take the place of.
+                    // The call has no message that the reply could replace.
                     lane.tap.decline(&[]);
                 }
                 return Some(*lane);
@@ -124,12 +124,12 @@ impl Lane {
         Some(Self { anchor, events, config, tap, metrics, is_lost: false, is_watched: false })
     }
 
-    /// What the sub-agent is handed.
+    /// Returns the trail for the sub-agent.
     pub(crate) fn trail(&self) -> Trail {
         Trail::Here(Arc::clone(&self.anchor))
     }
 
-    /// Waits until the task is to be cancelled, because its run is stopped, and names it.
+    /// Waits until the run is cancelled. Returns the task to cancel.
     pub(crate) async fn cancel_wanted(&self) -> String {
         match self.working_task() {
             Some(task) => {
@@ -140,18 +140,18 @@ impl Lane {
         }
     }
 
-    /// The task, while it works and can be cancelled.
+    /// Returns the task while it works and can be cancelled.
     fn working_task(&self) -> Option<String> {
         self.tap.task().filter(|_| self.tap.is_working()).map(|task| task.task_id)
     }
 
-    /// The agent was asked, and takes its time.
+    /// Shows that the agent has received the request and has not responded yet.
     pub(crate) async fn handle_wait(&mut self) {
         self.tap.handle_wait();
         self.tell().await;
     }
 
-    /// Takes a piece of an event stream.
+    /// Handles a chunk of an event stream.
     pub(crate) async fn handle_chunk(&mut self, chunk: Bytes) {
         self.tap.handle_chunk(chunk);
         if let Some(task) = self.tap.task() {
@@ -160,31 +160,31 @@ impl Lane {
         self.tell().await;
     }
 
-    /// Takes an answer that is no stream.
+    /// Handles a response that is not a stream.
     pub(crate) async fn handle_body(&mut self, status: u16, body: &Bytes) {
         self.tap.handle_body(status, body);
         self.tell().await;
     }
 
-    /// Something about the answer that whoever watches should know.
+    /// Emits a notice about the response for watchers.
     pub(crate) async fn handle_note(&mut self, text: &str) {
         self.tap.handle_note(text);
         self.tell().await;
     }
 
-    /// The event stream is over.
+    /// Handles the end of the event stream.
     pub(crate) async fn handle_end(&mut self) {
         self.tap.handle_end();
         self.tell().await;
     }
 
-    /// No answer, or no more of it.
+    /// Handles a failed call or a cut stream.
     pub(crate) async fn handle_failure(&mut self, failure: RunFailure) {
         self.tap.handle_failure(failure);
         self.tell().await;
     }
 
-    /// Returns `true` if what the sub-agent asks is for the user of the run.
+    /// Returns `true` if interrupts of the sub-agent are raised to the user of the run.
     pub(crate) fn raises(&self) -> bool {
         self.config.raises && !self.is_lost
     }
@@ -194,7 +194,7 @@ impl Lane {
         self.tap.asks()
     }
 
-    /// Returns `true` if what follows shows whether the sub-agent asks again.
+    /// Returns `true` if only the next events show whether the sub-agent asks again.
     pub(crate) fn restates(&self) -> bool {
         self.tap.restates()
     }
@@ -204,8 +204,8 @@ impl Lane {
         self.tap.task()
     }
 
-    /// Raises what the sub-agent asks as interrupts of the run, and waits for the replies. Returns `None` if there are none:
-    /// the run has ended, or no reply came in time. The supervisor answers then.
+    /// Raises the interrupts of the sub-agent as interrupts of the run, and waits for the replies. Returns `None`
+    /// without a reply: the run has ended, or the time is over. The supervisor answers then.
     pub(crate) async fn raise(&mut self) -> Option<Vec<InterruptReply>> {
         let questions = self.tap.take_questions();
         let replies = match self.events.clone().filter(|_| !self.is_lost) {
@@ -234,7 +234,7 @@ impl Lane {
         Some(replies)
     }
 
-    /// The task goes on with the user's reply: what the sub-agent says then is the same lane, in the run that replied.
+    /// Continues the task with the user's reply: further events belong to the same lane, in the run that replied.
     pub(crate) fn go_on(&mut self, message_id: &str) {
         let config =
             TapConfig { message_id: Some(message_id.to_owned()), follow_up: true, ..self.config.clone() };
@@ -244,8 +244,8 @@ impl Lane {
         }
     }
 
-    /// Leaves what a further call of the task needs, at once. A task that works on without a stream is watched over: gives
-    /// it once it is to be cancelled, because its run is stopped. What is said of it comes with later calls.
+    /// Stores the state that a further call of the task needs. For a task that works without a stream, the future
+    /// returns its id once the run is cancelled and the task is to be cancelled too. Later calls report its progress.
     pub(crate) fn retire(mut self) -> impl Future<Output = Option<String>> + Send + 'static {
         let task = self.working_task();
         let is_first = !std::mem::replace(&mut self.is_watched, true);
@@ -288,7 +288,7 @@ impl Lane {
         }
     }
 
-    /// The event that found no room still goes, and the end of the lane after it, whenever the run takes them.
+    /// Sends the event that found no room, and the end of the lane after it, once the run accepts them.
     fn lose(&mut self, event: SourceEvent) {
         self.is_lost = true;
         let source = self.anchor.source.clone();
@@ -304,7 +304,7 @@ impl Lane {
     }
 }
 
-/// A source of its own for every call: two calls of one agent are two lanes.
+/// Returns a new source for each call: two calls of one agent are two lanes.
 fn new_source(caller: &Arc<Anchor>, call: &LaneCall) -> Source {
     let key = format!("{}#{}", call.agent, caller.run.next_lane());
     let mut source = caller.source.child(key).named(call.agent.clone());

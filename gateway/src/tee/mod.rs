@@ -1,30 +1,31 @@
-//! The supervisor tee: what sub-agents say while a supervisor calls them, inside the run that the supervisor serves.
+//! The supervisor tee: shows the streams of sub-agents that a supervisor calls inside the run of the supervisor.
 //!
 //! ```text
 //! frontend ──AG-UI──► gateway ──run, with a token──► supervisor
 //!    ▲                   │                               │ calls its sub-agents at `/a2a/{name}`, with the token
 //!    │                   │  proxy ◄──────────────────────┘
-//!    │                   ├────────── bytes as they are ─────────► sub-agent, with a token of its own lane
-//!    │                   │◄───────── bytes as they are ──────────┘
+//!    │                   ├────────── bytes, unchanged ──────────► sub-agent, with a token of its own lane
+//!    │                   │◄───────── bytes, unchanged ───────────┘
 //!    └── lanes ◄── tap ──┘ (a copy of each frame)
 //! ```
 //!
 //! | module | what |
 //! |---|---|
-//! | [`clue`], [`token`] | what a call carries that may lead to its run |
-//! | [`relate`], [`index`] | which run a call belongs to, here or at another gateway |
-//! | [`trail`] | what an agent is handed so that its own calls can be related |
-//! | [`call`] | what a lane is told of its call |
-//! | [`tap`] | one call's answer as events of a lane; no IO |
-//! | [`lane`] | a tapped call: its events to the run, its task to be cancelled |
-//! | [`remote`] | the same for a run that another gateway drives |
-//! | [`run`] | what the tee keeps of a run that is driven here: an extension of the run |
-//! | [`tapped`] | either of the two, for whoever carries the call |
-//! | [`calls`] | which tool call of the supervisor a lane belongs to |
+//! | [`clue`], [`token`] | relation keys: values of a call that may identify its run |
+//! | [`relate`], [`index`] | the run that a call is related to, here or at another replica |
+//! | [`trail`] | values that an agent receives so that its own calls can be related |
+//! | [`call`] | the description of a call for its lane |
+//! | [`tap`] | decodes the response of one call into events of a lane; no IO |
+//! | [`lane`] | the lane of a call: sends events to the run, cancels the task |
+//! | [`remote`] | the same for a run that another replica drives |
+//! | [`run`] | the state of the tee for a run that is driven here: an extension of the run |
+//! | [`tapped`] | a local or remote lane, for the relay of the call |
+//! | [`calls`] | attributes lanes to tool calls of the supervisor |
 //!
-//! Invariants: the supervisor gets the bytes that the sub-agent sent, whatever becomes of the copy; what a lane says
-//! reaches the run before the supervisor gets it, so a run never ends before what led to its end; a lane is
-//! intermediate work, it neither answers nor fails nor interrupts the run; an event that cannot be shown is counted.
+//! Invariants: the supervisor receives the bytes that the sub-agent sent, whatever happens to the copy; the events of a
+//! lane reach the run before the supervisor receives the bytes, so a run never ends before the events that led to its
+//! end; a lane is intermediate work and neither answers, fails nor interrupts the run; an event that cannot be shown is
+//! counted.
 
 pub(crate) mod call;
 pub(crate) mod calls;

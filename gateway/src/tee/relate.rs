@@ -1,19 +1,20 @@
-//! Which run a call belongs to.
+//! Relates calls to runs.
 //!
-//! Every agent at work in a run has an [`Anchor`]: the run's own agent, and each sub-agent that is called through the
-//! gateway. A call is related to the anchor of whoever made it, by what it carries, in the configured order:
+//! Every agent that works in a run has an [`Anchor`]: the run's own agent, and each sub-agent that is called through
+//! the gateway. A call is related to the anchor of the calling agent by its relation keys, in the configured order:
 //!
-//! | way | what | finds |
+//! | kind | value | identifies |
 //! |---|---|---|
-//! | token | header `x-aqueduct-run`, metadata `aqueduct/run`, baggage `aqueduct-run` | the very agent that was given the token |
-//! | trace | the trace id of `traceparent` | the run, if one alone has that trace |
-//! | context | the A2A context id | the run, if one alone has that thread or context; else a lane, likewise |
+//! | token | header `x-aqueduct-run`, metadata `aqueduct/run`, baggage `aqueduct-run` | the agent that received the token |
+//! | trace | the trace id of `traceparent` | the run, if only one run has that trace |
+//! | context | the A2A context id | the run, if only one run has that thread or context; else a lane, likewise |
 //!
-//! Anchors are where their run is driven. What leads to a run is told to all gateways that share the log, which then
-//! ask its owner ([`remote`](super::remote)); so what one alone has, one alone has among all of them.
+//! Anchors exist at the replica that drives their run. The relation keys of a run are published to all replicas that
+//! share the log, which then send a request to the owner of the run ([`remote`](super::remote)); so a key that is
+//! unique is unique among all replicas.
 //!
-//! A call belongs to a run of its own principal alone, unless the called agent names the principal of the call as a
-//! supervisor. Traces and contexts can be guessed, which is why each way can be switched off, and why tokens alone relate
+//! A call is related only to runs of its own principal, unless the called agent lists the principal of the call as a
+//! supervisor. Traces and contexts can be guessed; therefore each kind can be switched off, and only tokens relate
 //! where there is more than one principal.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -31,14 +32,14 @@ use crate::config::RelateBy;
 use crate::service::now;
 use crate::telemetry::Metrics;
 
-/// How long gateways that share a log know what leads to a run whose own gateway died. Others take back what they told
-/// when the run ends; a run that lasts longer than a day is found by its own gateway alone.
+/// How long published relation keys of a run are kept whose owner died. A living owner removes them when the run ends.
+/// A run that lasts longer than a day is found only by its own replica.
 const TOLD_FOR_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// A run, its key, and the principal that it belongs to.
 pub(super) type OwnedRun = (Arc<TeeRun>, RunId, String);
 
-/// An agent at work in a run, to which the lanes of the agents that it calls are attached.
+/// An agent that works in a run. The lanes of the agents that it calls are attached to it.
 #[derive(Debug)]
 pub(crate) struct Anchor {
     pub(crate) run: Arc<TeeRun>,
@@ -54,7 +55,7 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
-    /// The agent speaks in that conversation.
+    /// Adds a context of the agent and publishes it.
     pub(crate) fn learn_context(self: &Arc<Self>, context: &str) {
         if self.note_context(context)
             && let Some(tee) = self.tee.upgrade()
@@ -64,7 +65,7 @@ impl Anchor {
         }
     }
 
-    /// True if it is new, and can lead here.
+    /// Adds a context. Returns `true` if it is new and short enough to be a relation key.
     pub(super) fn note_context(self: &Arc<Self>, context: &str) -> bool {
         let Some(tee) = self.tee.upgrade().filter(|tee| tee.has(RelateBy::Context)) else { return false };
         let mut own = self.contexts();
@@ -78,14 +79,15 @@ impl Anchor {
         true
     }
 
-    /// Tells all gateways that share the log what leads to this run. To be awaited before the agent knows it.
+    /// Publishes the relation keys of this run to all replicas that share the log. Await it before the agent receives
+    /// them.
     pub(super) async fn publish(&self) {
         if let Some(tee) = self.tee.upgrade() {
             tee.tell(&self.run_id, self.keys()).await;
         }
     }
 
-    /// An anchor for an agent that this one works with.
+    /// Returns an anchor for a sub-agent of this agent.
     pub(crate) fn child(self: &Arc<Self>, source: Source) -> Option<Arc<Self>> {
         let tee = self.tee.upgrade()?;
         let token = self.token.as_ref().and_then(RunToken::child);
@@ -97,7 +99,7 @@ impl Anchor {
         self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What leads here, as gateways that share the log know it. Token and trace are those of the whole run.
+    /// Returns the published keys of this anchor. Token and trace are those of the whole run.
     fn keys(&self) -> Vec<String> {
         let token = self.token.iter().map(|token| Clue::Token(token.as_str().to_owned()));
         let trace = self.trace.iter().cloned().map(Clue::Trace);
@@ -124,40 +126,50 @@ impl Drop for Anchor {
     }
 }
 
-/// Without a runtime the process is ending, and everything with it.
+/// Spawns `work`. Without a runtime the process is ending, and `work` is dropped.
 fn spawn(work: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(work);
     }
 }
 
-/// Who made a call.
+/// The agent that made a call.
 #[derive(Debug)]
 pub(crate) enum Caller {
-    /// An agent of a run that is driven here.
+    /// An agent of a run that this replica drives.
     Here(Arc<Anchor>),
-    /// An agent of a run that is driven by another gateway, which knows which one.
+    /// An agent of a run that another replica drives; its owner knows which agent.
     There(RemoteRun),
 }
 
-/// A run that is driven by another gateway, and what led to it.
+impl Caller {
+    /// Returns the run of the caller.
+    pub(crate) fn run(&self) -> &RunId {
+        match self {
+            Self::Here(anchor) => &anchor.run_id,
+            Self::There(remote) => &remote.run,
+        }
+    }
+}
+
+/// A run that another replica drives, and the relation key that identifies it.
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteRun {
     pub(crate) run: RunId,
     pub(crate) clue: Clue,
 }
 
-/// Who sends a call that may belong to a run.
+/// The sender of a call that may be related to a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Requester {
     /// The stored form of its principal.
     pub(crate) owner: String,
-    /// Set if the called agent names the principal as a supervisor: its calls are for runs of any principal.
+    /// Set if the called agent lists the principal as a supervisor: its calls may be related to runs of any principal.
     pub(crate) is_supervisor: bool,
 }
 
 impl Requester {
-    /// Returns `true` if calls of the requester may belong to runs of that owner.
+    /// Returns `true` if calls of the requester may be related to runs of that principal.
     fn may_act_for(&self, owner: &str) -> bool {
         self.is_supervisor || self.owner == owner
     }
@@ -182,7 +194,7 @@ impl Tee {
         Arc::new(Self { ways: RwLock::new(ways), index: Mutex::default(), log, metrics })
     }
 
-    /// Relates calls by these ways from now on.
+    /// Sets the kinds of relation keys to use from now on.
     pub(crate) fn relate_by(&self, ways: Vec<RelateBy>) {
         *self.ways.write().unwrap_or_else(PoisonError::into_inner) = ways;
     }
@@ -207,7 +219,7 @@ impl Tee {
         self.ways.read().unwrap_or_else(PoisonError::into_inner).contains(&way)
     }
 
-    /// An anchor for the agent of a run, until it is dropped.
+    /// Returns an anchor for the agent of a run, which is removed when it is dropped.
     pub(super) fn root(self: &Arc<Self>, run: OwnedRun, trace: Option<String>) -> Arc<Anchor> {
         let token = if self.has(RelateBy::Token) { RunToken::mint() } else { None };
         self.anchor(run, Source::root(), token, trace)
@@ -227,8 +239,9 @@ impl Tee {
         anchor
     }
 
-    /// The agent that made a call, and how it was found. Runs of principals for which the requester may not act are not
-    /// looked at: they neither are found nor make another one ambiguous. `is_here` knows the runs that are driven here.
+    /// Returns the agent that made a call, and the kind of key that identified it. Runs of principals for which the
+    /// requester may not act are skipped: they are neither found nor make another run ambiguous. `is_here` returns
+    /// `true` for runs that this replica drives.
     pub(crate) async fn relate(
         &self,
         requester: &Requester,
@@ -239,7 +252,7 @@ impl Tee {
         for clue in clues(&self.ways(), headers, call) {
             let way = clue.way();
             let mut here = self.at_hand(&clue, |anchor| requester.may_act_for(&anchor.owner));
-            // Nobody else can have a token that somebody here has.
+            // A token is unique: one that is known here belongs to no other replica.
             let elsewhere = match way {
                 RelateBy::Token if !here.is_empty() => Vec::new(),
                 _ => self.elsewhere(requester, &clue, &is_here).await,
@@ -253,24 +266,24 @@ impl Tee {
         None
     }
 
-    /// The anchor of a run that a clue leads to, if it leads to one alone.
+    /// Returns the anchor of a run that a relation key identifies, if it is unique.
     pub(super) fn anchor_of(&self, run: &Arc<TeeRun>, clue: &Clue) -> Option<Arc<Anchor>> {
         let mut found = self.at_hand(clue, |anchor| Arc::ptr_eq(&anchor.run, run));
         let anchor = found.pop()?;
         (found.is_empty() && self.has(clue.way())).then_some(anchor)
     }
 
-    /// The anchors here that a clue leads to, of those that are wanted.
+    /// Returns the local anchors with that relation key that pass the filter.
     fn at_hand(&self, clue: &Clue, is_wanted: impl Fn(&Anchor) -> bool) -> Vec<Arc<Anchor>> {
-        // The last reference to an anchor forgets it in the index: none is dropped while the index is locked.
+        // Dropping the last reference to an anchor locks the index, so no reference is dropped while the lock is held.
         let all = self.index().find(clue);
         let found = all.into_iter().filter(|anchor| is_wanted(anchor));
-        // The run's own agent before its sub-agents: a supervisor often hands its own context on.
+        // The run's own agent takes precedence over its sub-agents: a supervisor often forwards its own context.
         let (roots, lanes): (Vec<_>, Vec<_>) = found.partition(|anchor| anchor.source.is_root());
         if roots.is_empty() { lanes } else { roots }
     }
 
-    /// The runs of other gateways that a clue leads to. A log that cannot say so knows of none.
+    /// Returns the runs of other replicas with that relation key; none if the log cannot be read.
     async fn elsewhere(
         &self,
         requester: &Requester,
@@ -286,7 +299,7 @@ impl Tee {
             if is_here(&run) {
                 continue;
             }
-            // Gateways that died took nothing back.
+            // Replicas that died have not removed their keys.
             if let Ok(state) = self.log.state(&run).await
                 && state.closed_at.is_none()
                 && requester.may_act_for(&state.meta.owner)

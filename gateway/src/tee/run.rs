@@ -1,7 +1,7 @@
-//! [`TeeRun`]: what the tee keeps of a run that is driven here, as an extension of the run.
+//! [`TeeRun`]: the state of the tee for a run that is driven here, as an extension of the run.
 //!
-//! It relates the run to the calls of its agents ([`Trail`]), attributes lanes to tool calls ([`OpenCalls`]) and holds what
-//! calls of sub-agents left for the next ones ([`Tasks`]). The run itself is the engine's ([`RunHandle`]).
+//! It relates the run to the calls of its agents ([`Trail`]), attributes lanes to tool calls ([`OpenCalls`]) and holds
+//! the state of sub-agents' tasks for later calls ([`Tasks`]). The engine drives the run itself ([`RunHandle`]).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,14 +27,14 @@ use crate::source::Forwarded;
 pub(crate) struct TeeRun {
     pub(crate) handle: Arc<RunHandle>,
     pub(super) tee: Arc<Tee>,
-    /// What calls of sub-agents left for the next ones.
+    /// The state of sub-agents' tasks for later calls.
     pub(super) tasks: Tasks,
     next_lane: AtomicU64,
-    /// Calls of sub-agents that other replicas carry.
+    /// Calls of sub-agents that other replicas forward.
     pub(super) remote: RemoteCalls,
-    /// Tool calls to which lanes of sub-agents may belong.
+    /// Open tool calls to which lanes of sub-agents may be attributed.
     calls: Mutex<OpenCalls>,
-    /// Calls of sub-agents that are held until the user of the run replies, by the interrupt.
+    /// Senders of replies to calls that are held until the user of the run replies, by interrupt.
     questions: Mutex<HashMap<InterruptId, oneshot::Sender<InterruptReply>>>,
     next_question: AtomicU64,
 }
@@ -58,8 +58,8 @@ impl TeeRun {
         self.next_lane.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns what a sub-agent asks as an interrupt of the run, and where the reply comes. The reply never comes if the run
-    /// ends before.
+    /// Converts an interrupt of a sub-agent into an interrupt of the run. Returns it with the receiver of the reply,
+    /// which closes without one if the run ends before.
     pub(super) fn raise(&self, question: &Interrupt) -> (Interrupt, oneshot::Receiver<InterruptReply>) {
         let number = self.next_question.fetch_add(1, Ordering::Relaxed);
         let id = raised_id(&RunMeta::id_in(self.handle.id()), number);
@@ -79,7 +79,7 @@ impl RunExtension for TeeRun {
     }
 
     fn observe(&self, event: &SourceEvent) {
-        // Most events are neither; those cost no lock.
+        // Most events are neither; those take no lock.
         if let SourceEvent::Update(update) = event
             && matches!(update.block, ContentBlock::ToolUse(_) | ContentBlock::ToolResult(_))
         {
@@ -112,7 +112,7 @@ impl RunExtension for TeeRun {
     fn handle_replies(&self, replies: &[InterruptReply]) {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         for reply in replies {
-            // A caller that has gone needs no reply.
+            // A caller that has disconnected needs no reply.
             if let Some(sender) = questions.remove(&reply.id) {
                 sender.send(reply.clone()).ok();
             }

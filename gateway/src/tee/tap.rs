@@ -1,16 +1,16 @@
-//! One call's answer as events of a lane.
+//! Decodes the response of one call into events of a lane.
 //!
 //! ```text
 //!   bytes ──► SSE events ──► A2A decoder ──► shown as a lane ──► poll_event
 //!   body ───────────────────────┘
 //!
-//!   quiet ── first event, or a failure ──► open ── task at rest, error, cut ──► closed
+//!   quiet ── first event, or a failure ──► open ── task ended or interrupted, error, cut ──► closed
 //! ```
 //!
-//! No IO. What a lane says is work on the way to the supervisor's answer, so all of it is intermediate; questions of
-//! the sub-agent are the supervisor's to answer, so they are told as notices, unless they are raised to the user of the run
-//! ([`Tap::take_questions`]); its state is not the run's, so it is
-//! told as data. A lane that has ended can go on with the next call of its task: nothing is told twice.
+//! No IO. Everything a lane emits is intermediate, because it is work on the way to the supervisor's answer. Interrupts
+//! of the sub-agent are answered by the supervisor, so they become notices, unless they are raised to the user of the
+//! run ([`Tap::take_questions`]). State of the sub-agent is not the state of the run, so it becomes data. A lane that
+//! has ended can continue with the next call of its task; nothing is emitted twice.
 
 use std::collections::VecDeque;
 
@@ -26,25 +26,25 @@ use aqueduct_transport_http::sse;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// How the answer to a call is read.
+/// How the response of a call is decoded.
 #[derive(Debug, Clone)]
 pub(crate) struct TapConfig {
     pub(crate) source: Source,
     pub(crate) dialect: Dialect,
     pub(crate) limits: sse::DecodeLimits,
-    /// The message that is answered.
+    /// The id of the message in the call.
     pub(crate) message_id: Option<String>,
-    /// True if the task was there before.
+    /// Set if the task existed before the call.
     pub(crate) follow_up: bool,
-    /// True if questions go to the user of the run, and are no notices.
+    /// Set if interrupts are raised to the user of the run instead of becoming notices.
     pub(crate) raises: bool,
 }
 
-/// Reads the answer to one call.
+/// Decodes the response of one call.
 #[derive(Debug)]
 pub(crate) struct Tap {
     source: Source,
-    /// None once the framing is lost.
+    /// The SSE decoder, or `None` once the framing is invalid.
     frames: Option<sse::Decoder>,
     decoder: Decoder,
     decoded: Vec<SourceEvent>,
@@ -52,18 +52,18 @@ pub(crate) struct Tap {
     is_open: bool,
     is_closed: bool,
     raises: bool,
-    /// What the sub-agent asks the user of the run.
+    /// Interrupts for the user of the run.
     questions: Vec<Interrupt>,
 }
 
 impl Tap {
-    /// For a task of which `memory` is known from earlier calls.
+    /// Creates a tap for a task whose earlier calls left `memory`.
     pub(crate) fn new(config: TapConfig, memory: TaskMemory) -> Self {
         let decode = DecodeConfig {
             dialect: config.dialect,
             sent_message_id: config.message_id,
             follow_up: config.follow_up,
-            // Nothing is an answer here, so nothing has to be told again as one.
+            // Nothing in a lane is an answer, so no status text is emitted again as one.
             promote_last_status: false,
             unclear: Unclear::Show,
             ..DecodeConfig::lane(config.source.clone())
@@ -81,12 +81,12 @@ impl Tap {
         }
     }
 
-    /// The agent was asked, and takes its time.
+    /// Shows that the agent has received the request and has not responded yet.
     pub(crate) fn handle_wait(&mut self) {
         self.open();
     }
 
-    /// Takes a piece of an event stream.
+    /// Handles a chunk of an event stream.
     pub(crate) fn handle_chunk(&mut self, chunk: Bytes) {
         if let Some(frames) = &mut self.frames {
             frames.handle_chunk(chunk);
@@ -94,7 +94,7 @@ impl Tap {
         self.read_frames();
     }
 
-    /// The event stream is over.
+    /// Handles the end of the event stream.
     pub(crate) fn handle_end(&mut self) {
         if let Some(frames) = &mut self.frames {
             frames.handle_eof();
@@ -104,7 +104,8 @@ impl Tap {
         self.show_decoded();
     }
 
-    /// Takes an answer that is no stream. A task that works on is left open: a look at it may tell more.
+    /// Handles a response that is not a stream. The lane of a task that still works stays open for a later read of the
+    /// task.
     pub(crate) fn handle_body(&mut self, status: u16, body: &Bytes) {
         match (WireError::from_response(status, body), ByteString::try_from(body.clone())) {
             (None, Ok(body)) => self.decoder.handle_frame(Frame::data(&body), &mut self.decoded),
@@ -117,7 +118,7 @@ impl Tap {
         self.show_decoded();
     }
 
-    /// No answer, or no more of it.
+    /// Handles a failed call or a cut stream.
     pub(crate) fn handle_failure(&mut self, failure: RunFailure) {
         self.show_decoded();
         if self.decoder.settled().is_none() {
@@ -125,29 +126,29 @@ impl Tap {
         }
     }
 
-    /// Something about the answer that whoever watches should know.
+    /// Emits a notice about the response for watchers.
     pub(crate) fn handle_note(&mut self, text: &str) {
         self.open();
         let value = json!({ "text": text, "level": "warning" });
         self.ready.push_back(custom(&self.source, wellknown::NOTICE, value).into());
     }
 
-    /// The next event, in order.
+    /// Returns the next event, in order.
     pub(crate) fn poll_event(&mut self) -> Option<SourceEvent> {
         self.ready.pop_front()
     }
 
-    /// The task, once it is known.
+    /// Returns the task, once it is known.
     pub(crate) fn task(&self) -> Option<TaskRef> {
         self.decoder.task_ref()
     }
 
-    /// True while the task works, as far as is known.
+    /// Returns `true` while the task works, as far as is known.
     pub(crate) fn is_working(&self) -> bool {
         self.decoder.settled().is_none() && !self.is_closed
     }
 
-    /// What a further call of the same task needs; nothing if there can be none.
+    /// Returns the state for a further call of the same task, or `None` if there can be none.
     pub(crate) fn into_memory(self) -> Option<TaskMemory> {
         let may_go_on = !matches!(self.decoder.settled(), Some(Settled::Completed | Settled::Cancelled));
         (may_go_on && self.decoder.task_ref().is_some()).then(|| self.decoder.into_memory())
@@ -158,17 +159,18 @@ impl Tap {
         !self.questions.is_empty()
     }
 
-    /// Returns `true` if the sub-agent has restated what it was answered, and what follows shows whether it asks again.
+    /// Returns `true` if the sub-agent has repeated the interrupt that was answered; the next events show whether it
+    /// asks again.
     pub(crate) fn restates(&self) -> bool {
         self.raises && self.decoder.asks_again()
     }
 
-    /// Returns what the sub-agent asks the user, once.
+    /// Takes the interrupts for the user.
     pub(crate) fn take_questions(&mut self) -> Vec<Interrupt> {
         std::mem::take(&mut self.questions)
     }
 
-    /// The supervisor answers from now on, also these.
+    /// Turns these and all further interrupts into notices: the supervisor answers them.
     pub(crate) fn decline(&mut self, questions: &[Interrupt]) {
         self.raises = false;
         for question in questions {
@@ -211,7 +213,7 @@ impl Tap {
                     self.open();
                     self.questions.push(interrupt);
                 }
-                // The run ends with the question, and its lanes with it.
+                // The run ends with the interrupt, and its lanes with it.
                 SourceEvent::LaneClosed { source, .. } if source == self.source && self.asks() => {}
                 SourceEvent::LaneClosed { source, outcome } if source == self.source => self.close(outcome),
                 event => {
@@ -236,7 +238,7 @@ impl Tap {
     }
 }
 
-/// What a sub-agent says, as it is shown in the run of its supervisor.
+/// Converts an event of a sub-agent into its form in the run of the supervisor.
 fn shown(event: SourceEvent) -> SourceEvent {
     match event {
         SourceEvent::Update(update) => Update { channel: Channel::Intermediate, ..update }.into(),

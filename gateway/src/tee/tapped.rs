@@ -1,4 +1,4 @@
-//! The copy of a call, wherever the run is driven that it belongs to.
+//! A lane of a call, independent of the replica that drives the run.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use super::relate::Caller;
 use super::remote::RemoteLane;
 use crate::service::Gateway;
 
-/// One call's lane.
+/// The lane of one call.
 #[derive(Debug)]
 pub(crate) enum Tapped {
-    /// In a run that is driven here.
+    /// In a run that this replica drives.
     Here(Box<Lane>),
-    /// In a run that another gateway drives.
+    /// In a run that another replica drives.
     There(Box<RemoteLane>),
 }
 
 impl Tapped {
-    /// The lane of a call, if it has one.
+    /// Returns the lane of a call, if it has one.
     pub(crate) async fn begin(gateway: &Arc<Gateway>, caller: &Caller, call: LaneCall) -> Option<Self> {
         match caller {
             Caller::Here(anchor) => {
                 if call.goes_on() {
-                    // Its task may have been begun through another gateway.
+                    // The task may have been started through another replica.
                     anchor.run.remote.catch_up(gateway.log()).await;
                 }
                 Lane::begin(anchor, &call, gateway.metrics()).map(|lane| Self::Here(Box::new(lane)))
@@ -40,7 +40,7 @@ impl Tapped {
         }
     }
 
-    /// What the sub-agent is handed.
+    /// Returns the trail for the sub-agent.
     pub(crate) fn trail(&self) -> Trail {
         match self {
             Self::Here(lane) => lane.trail(),
@@ -48,7 +48,7 @@ impl Tapped {
         }
     }
 
-    /// Waits until the task is to be cancelled, because its run is stopped, and names it.
+    /// Waits until the run is cancelled. Returns the task to cancel.
     pub(crate) async fn cancel_wanted(&self) -> String {
         match self {
             Self::Here(lane) => lane.cancel_wanted().await,
@@ -56,7 +56,7 @@ impl Tapped {
         }
     }
 
-    /// The agent was asked, and takes its time.
+    /// Shows that the agent has received the request and has not responded yet.
     pub(crate) async fn handle_wait(&mut self) {
         match self {
             Self::Here(lane) => lane.handle_wait().await,
@@ -64,7 +64,7 @@ impl Tapped {
         }
     }
 
-    /// Takes a piece of an event stream.
+    /// Handles a chunk of an event stream.
     pub(crate) async fn handle_chunk(&mut self, chunk: Bytes) {
         match self {
             Self::Here(lane) => lane.handle_chunk(chunk).await,
@@ -72,7 +72,7 @@ impl Tapped {
         }
     }
 
-    /// Takes an answer that is no stream.
+    /// Handles a response that is not a stream.
     pub(crate) async fn handle_body(&mut self, status: u16, body: &Bytes) {
         match self {
             Self::Here(lane) => lane.handle_body(status, body).await,
@@ -80,7 +80,7 @@ impl Tapped {
         }
     }
 
-    /// The event stream is over.
+    /// Handles the end of the event stream.
     pub(crate) async fn handle_end(&mut self) {
         match self {
             Self::Here(lane) => lane.handle_end().await,
@@ -88,7 +88,7 @@ impl Tapped {
         }
     }
 
-    /// No answer, or no more of it.
+    /// Handles a failed call or a cut stream.
     pub(crate) async fn handle_failure(&mut self, failure: RunFailure) {
         match self {
             Self::Here(lane) => lane.handle_failure(failure).await,
@@ -96,7 +96,7 @@ impl Tapped {
         }
     }
 
-    /// Something about the answer that whoever watches should know.
+    /// Emits a notice about the response for watchers.
     pub(crate) async fn handle_note(&mut self, text: &str) {
         match self {
             Self::Here(lane) => lane.handle_note(text).await,
@@ -104,7 +104,7 @@ impl Tapped {
         }
     }
 
-    /// Returns `true` if what the sub-agent asks is for the user of the run.
+    /// Returns `true` if interrupts of the sub-agent are raised to the user of the run.
     pub(crate) fn raises(&self) -> bool {
         matches!(self, Self::Here(lane) if lane.raises())
     }
@@ -114,12 +114,12 @@ impl Tapped {
         matches!(self, Self::Here(lane) if lane.asks())
     }
 
-    /// Returns `true` if what follows shows whether the sub-agent asks again.
+    /// Returns `true` if only the next events show whether the sub-agent asks again.
     pub(crate) fn restates(&self) -> bool {
         matches!(self, Self::Here(lane) if lane.restates())
     }
 
-    /// Returns the task that the sub-agent asks for, once it is known.
+    /// Returns the interrupted task, once it is known.
     pub(crate) fn task(&self) -> Option<TaskRef> {
         match self {
             Self::Here(lane) => lane.task(),
@@ -127,7 +127,8 @@ impl Tapped {
         }
     }
 
-    /// Raises what the sub-agent asks to the user of the run, and waits for the replies; `None` if there are none.
+    /// Raises the interrupts of the sub-agent to the user of the run, and waits for the replies. Returns `None` without
+    /// a reply.
     pub(crate) async fn raise(&mut self) -> Option<Vec<InterruptReply>> {
         match self {
             Self::Here(lane) => lane.raise().await,
@@ -135,15 +136,15 @@ impl Tapped {
         }
     }
 
-    /// The task goes on with the user's reply.
+    /// Continues the task with the user's reply.
     pub(crate) fn go_on(&mut self, message_id: &str) {
         if let Self::Here(lane) = self {
             lane.go_on(message_id);
         }
     }
 
-    /// Leaves what a further call of the task needs, at once. A task that works on without a stream is given once it is to
-    /// be cancelled.
+    /// Stores the state that a further call of the task needs. For a task that works without a stream, the future
+    /// returns its id once it is to be cancelled.
     pub(crate) fn retire(self) -> BoxFuture<'static, Option<String>> {
         match self {
             Self::Here(lane) => Box::pin(lane.retire()),

@@ -1,24 +1,25 @@
-//! Proof of belonging to a run.
+//! Run tokens: proof that a call belongs to a run.
 //!
-//! A token is `<128 bits>-<64 bits>`, both random. The first part is that of the run, and leads to it at any gateway that
-//! shares its log; the second is that of one agent of the run, which alone was given both.
+//! A token is `<128 bits>-<64 bits>`, both random. The first part identifies the run at any replica that shares its
+//! log; the second identifies one agent of the run, which alone received both.
 
 use std::fmt::{self, Write as _};
 
-/// Characters of the part that all tokens of a run share.
+/// The length of the part that all tokens of a run share, in characters.
 const SHARED: usize = 32;
 
-/// Proof of belonging to a run, given to one of its agents.
+/// Proof that the bearer works in a run, issued to one agent of it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RunToken(String);
 
 impl RunToken {
-    /// One for the agent of a new run; none if the system has no randomness, which a run survives.
+    /// Returns the token of the agent of a new run, or `None` if the system has no randomness; the run continues
+    /// without one.
     pub(super) fn mint() -> Option<Self> {
         Self::with(&random_hex::<16>()?)
     }
 
-    /// One for another agent of the same run.
+    /// Returns a token for another agent of the same run.
     pub(super) fn child(&self) -> Option<Self> {
         Self::with(self.shared())
     }
@@ -27,12 +28,12 @@ impl RunToken {
         random_hex::<8>().map(|own| Self(format!("{shared}-{own}")))
     }
 
-    /// As somebody wrote it; it may be anything.
+    /// Wraps the text of a request, which may be anything.
     pub(super) fn read(text: &str) -> Self {
         Self(text.trim().to_owned())
     }
 
-    /// What all tokens of the run have in common.
+    /// Returns the part that all tokens of the run share.
     pub(super) fn shared(&self) -> &str {
         self.0.get(..SHARED).unwrap_or(&self.0)
     }
@@ -42,14 +43,14 @@ impl RunToken {
     }
 }
 
-/// Never printed: it opens a run to whoever has it.
+/// Redacted: the token gives its bearer access to the run.
 impl fmt::Debug for RunToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RunToken(…)")
     }
 }
 
-/// So many random bytes of the system, as hexadecimal text.
+/// Returns random bytes of the system as hexadecimal text.
 pub(super) fn random_hex<const BYTES: usize>() -> Option<String> {
     let mut bytes = [0; BYTES];
     if let Err(error) = getrandom::fill(&mut bytes) {

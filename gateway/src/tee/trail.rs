@@ -1,4 +1,4 @@
-//! What an agent is handed so that its own calls can be related to the run it works for.
+//! The trail of a run: values that an agent receives so that its own calls can be related to the run.
 //!
 //! | where | what |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | A2A: metadata of the message | the token as `aqueduct/run` |
 //! | AG-UI: `forwardedProps.aqueduct.run` | the token |
 //!
-//! A trail that leads nowhere (a run at the terminal, one that a framework publishes) hands over nothing.
+//! An empty trail (a run at the terminal, one that a framework publishes) adds nothing.
 
 use std::sync::Arc;
 
@@ -22,25 +22,25 @@ use super::run::TeeRun;
 use super::token::{RunToken, random_hex};
 use crate::config::RelateBy;
 
-/// The way from an agent back to its run.
+/// The relation of an agent to its run.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Trail {
-    /// Nowhere.
+    /// No relation.
     #[default]
     None,
-    /// To a run that is driven here.
+    /// To a run that this replica drives.
     Here(Arc<Anchor>),
-    /// To a run that another gateway drives.
+    /// To a run that another replica drives.
     There {
-        /// The token that its owner gave.
+        /// The token that the owner of the run issued.
         token: Option<RunToken>,
-        /// The trace of the run.
+        /// The trace id of the run.
         trace: Option<String>,
     },
 }
 
 impl Trail {
-    /// For the agent of a run that this caller starts.
+    /// Returns the trail for the agent of a run that this caller starts.
     pub(crate) fn begin(
         tee: &Arc<Tee>,
         run: &Arc<TeeRun>,
@@ -58,27 +58,27 @@ impl Trail {
         Self::Here(anchor)
     }
 
-    /// Tells all gateways that share the log what leads to the run. To be awaited before the agent is asked.
+    /// Publishes the relation keys of the run to all replicas that share the log. Await it before the request is sent.
     pub(crate) async fn publish(&self) {
         if let Self::Here(anchor) = self {
             anchor.publish().await;
         }
     }
 
-    /// For an agent that this one works with, in a lane of its own.
+    /// Returns the trail for a sub-agent, in a lane of its own.
     pub(crate) fn child(&self, source: &Source) -> Self {
         let anchor = if let Self::Here(anchor) = self { anchor.child(source.clone()) } else { None };
         anchor.map_or(Self::None, Self::Here)
     }
 
-    /// The agent speaks in that conversation.
+    /// Adds a context id of the agent.
     pub(crate) fn learn_context(&self, context: &str) {
         if let Self::Here(anchor) = self {
             anchor.learn_context(context);
         }
     }
 
-    /// The token, if there is one.
+    /// Returns the token, if there is one.
     pub(crate) fn token(&self) -> Option<&str> {
         let token = match self {
             Self::None => None,
@@ -88,7 +88,7 @@ impl Trail {
         token.map(RunToken::as_str)
     }
 
-    /// The trace of the run, if calls are related by it.
+    /// Returns the trace id of the run, if calls are related by it.
     pub(super) fn trace(&self) -> Option<&str> {
         match self {
             Self::None => None,
@@ -97,7 +97,7 @@ impl Trail {
         }
     }
 
-    /// Writes the trail into the headers of a request.
+    /// Adds the trail to the headers of a request.
     pub(crate) fn mark(&self, headers: &mut HeaderMap) {
         if let Some(trace) = self.trace().filter(|_| !headers.contains_key("traceparent"))
             && let Some(span) = random_hex::<8>()
@@ -112,7 +112,7 @@ impl Trail {
     }
 }
 
-/// What stands in the baggage beside tokens, ready for one more member.
+/// Returns the members of the baggage other than tokens, ready to append one more.
 fn others_in_baggage(headers: &HeaderMap) -> String {
     let own: Vec<&str> = baggage_members(headers).map(|(member, _)| member).collect();
     let lists = headers.get_all("baggage").iter().filter_map(|list| list.to_str().ok());

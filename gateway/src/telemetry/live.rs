@@ -1,5 +1,5 @@
-//! Values that are read when `/metrics` is read: the run engine, the transports, the log, the process. Nothing is counted
-//! here, so nothing is paid while nothing is read.
+//! Values that are sampled when `/metrics` is read: the run engine, the transports, the log, the process. This module
+//! counts nothing, so it costs nothing between two reads.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,24 +17,24 @@ use super::metrics::{Metrics, PREFIX};
 use super::process;
 use crate::quota::LIMITS;
 
-/// What live values are read from.
+/// The objects that are sampled.
 #[derive(Debug)]
 pub(crate) struct LiveSources<'a> {
     pub(crate) runs: &'a Runs,
-    /// By the name of the transport. Several of one name are added up.
+    /// The counters of each transport, by name. Counters with the same name are added.
     pub(crate) transports: &'a [(&'static str, Counters)],
-    /// What callers use of the servers.
+    /// The current use of the servers by callers.
     pub(crate) quotas: &'a Quotas,
-    /// What the calls to remote agents came to, by agent.
+    /// The health of remote agents, by agent.
     pub(crate) agents: Vec<(String, AgentHealth)>,
-    /// How long the log took to answer a check just now; `None` if it did not.
+    /// The response time of the log in the latest check, or `None` if it did not respond.
     pub(crate) log_latency: Option<Duration>,
 }
 
 /// Labels of one value.
 type Labels = Vec<(&'static str, String)>;
 
-/// A count, or a measure.
+/// A counter or a gauge.
 #[derive(Debug, Clone, Copy)]
 enum Value {
     Whole(u64),
@@ -76,7 +76,7 @@ impl Value {
     }
 }
 
-/// One name and its values.
+/// One metric and its values.
 #[derive(Debug)]
 struct Sample {
     name: String,
@@ -91,13 +91,13 @@ impl Sample {
         Self { name: name.to_owned(), help: help.to_owned(), is_counter: false, values }
     }
 
-    /// A name without its `_total`, which the format adds.
+    /// Returns a counter. The name has no `_total`, which the format adds.
     fn counter(name: &str, help: &str, value: impl Into<Value>) -> Self {
         Self { is_counter: true, ..Self::gauge(name, help, value) }
     }
 }
 
-/// Writes samples that were read before.
+/// A collector of samples that were taken before.
 #[derive(Debug)]
 struct Samples(Vec<Sample>);
 
@@ -118,7 +118,7 @@ impl Collector for Samples {
     }
 }
 
-/// Returns everything as `OpenMetrics` text.
+/// Returns all metrics as `OpenMetrics` text.
 pub(crate) fn render(metrics: &Metrics, live: &LiveSources<'_>) -> String {
     let mut own = Registry::with_prefix(PREFIX);
     own.register_collector(Box::new(Samples(own_samples(live))));
@@ -165,7 +165,7 @@ fn own_samples(live: &LiveSources<'_>) -> Vec<Sample> {
     samples
 }
 
-/// The circuits and connections of remote agents.
+/// Samples the circuits and connections of remote agents.
 fn of_agents(agents: &[(String, AgentHealth)]) -> Vec<Sample> {
     type Read = fn(&AgentHealth) -> Value;
     let sample = |name: &str, help: &str, is_counter: bool, value: Read| {
@@ -200,7 +200,7 @@ fn of_agents(agents: &[(String, AgentHealth)]) -> Vec<Sample> {
     ]
 }
 
-/// The log: whether it answers, how fast, and how often its connections broke.
+/// Samples the log: availability, latency, reconnects.
 fn of_log(live: &LiveSources<'_>) -> Vec<Sample> {
     let mut samples = vec![Sample::gauge("log_up", "1 if the run log answers.", live.log_latency.is_some())];
     if let Some(latency) = live.log_latency {
@@ -212,7 +212,7 @@ fn of_log(live: &LiveSources<'_>) -> Vec<Sample> {
     samples
 }
 
-/// Requests, runs and connections that a limit refused, on every surface: counted where the limit is.
+/// Samples requests, runs and connections that a limit refused, on every surface; each limit counts its own.
 fn quota_refusals(live: &LiveSources<'_>) -> Sample {
     let help = "Requests, runs and connections refused with 429 or its like, by the name of the limit.";
     let (of_servers, of_runs) = (live.quotas.refusals(), live.runs.refusals());
@@ -233,7 +233,8 @@ fn ended(live: &LiveSources<'_>) -> Sample {
     Sample { values: values.collect(), ..Sample::counter("runs_ended", help, false) }
 }
 
-/// The counts of all transports as `<transport>_<count>`, those of several servers of one transport added up.
+/// Samples the counters of all transports as `<transport>_<count>`; those of several servers of one transport are
+/// added.
 fn of_transports(transports: &[(&'static str, Counters)]) -> Vec<Sample> {
     let mut sums: BTreeMap<String, (&'static str, bool, u64)> = BTreeMap::new();
     for (transport, counters) in transports {

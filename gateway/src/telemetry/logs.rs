@@ -1,11 +1,10 @@
-//! Logs: one line per event of a run's life, with its id. Secrets and payloads are not logged at any level by this
-//! crate.
+//! Logs: one line per state change of a run, with the run id. This crate logs no secrets and no payloads at any level.
 
 use tracing_subscriber::fmt;
 
 use crate::config::{Log, LogFormat, LogLevel};
 
-/// Sends logs to standard error. A second call changes nothing.
+/// Starts logging to standard error. A second call has no effect.
 pub(crate) fn start(log: &Log) {
     let level = match log.level {
         LogLevel::Error => tracing::Level::ERROR,
@@ -16,7 +15,7 @@ pub(crate) fn start(log: &Log) {
     };
     let lines = fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    // A program that embeds the gateway may have its own.
+    // A program that embeds the gateway may have installed its own subscriber.
     if log.format == LogFormat::Json {
         lines.json().flatten_event(true).with_span_list(false).try_init().ok();
     } else {

@@ -1,10 +1,10 @@
-//! [`RunMeter`]: what one run adds to the metrics, as the canonical events of the run tell it.
+//! [`RunMeter`]: adds one run to the metrics, from its canonical events.
 //!
 //! ```text
 //! begun ── first event of the agent ──► time_to_first_event
 //!   ├ source event arrives ── its batch is in the log ──► event_delay, log_append
 //!   ├ lanes, tool results, interrupts, usage ──► counters
-//!   └ terminal event, or the lease is lost ──► run_duration; lanes that are open count as closed
+//!   └ terminal event, or the lease is lost ──► run_duration; open lanes count as closed
 //! ```
 
 use std::sync::Arc;
@@ -52,14 +52,14 @@ impl RunMeter {
         u64::try_from(self.begun_at.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// A source event has arrived.
+    /// Records the arrival of a source event.
     pub(crate) fn handle_arrival(&self) {
         if self.arrived_after.load(Ordering::Relaxed) == 0 {
             self.arrived_after.store(self.elapsed(), Ordering::Relaxed);
         }
     }
 
-    /// What has arrived is in the log; appending it took `took`.
+    /// Records that all events that have arrived are in the log; appending took `took`.
     pub(crate) fn handle_appended(&self, took: Duration) {
         self.metrics.log_append.observe(took.as_secs_f64());
         let arrived = self.arrived_after.swap(0, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl RunMeter {
         }
     }
 
-    /// Canonical events are about to be appended.
+    /// Counts canonical events that are about to be appended.
     pub(crate) fn handle_events(&self, events: &[BlockEvent]) {
         if self.first_after.load(Ordering::Relaxed) == 0
             && events.iter().any(|event| !matches!(event, BlockEvent::RunStarted(_)))
@@ -122,7 +122,7 @@ impl RunMeter {
         }
     }
 
-    /// The run has ended, or is driven elsewhere.
+    /// Records that the run has ended or is driven elsewhere.
     pub(crate) fn handle_end(&self) {
         let labels = AgentLabels { agent: self.agent.clone() };
         self.metrics.run_duration.get_or_create(&labels).observe(self.begun_at.elapsed().as_secs_f64());

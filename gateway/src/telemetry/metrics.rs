@@ -1,7 +1,7 @@
-//! [`Metrics`]: what is counted and measured while the gateway works.
+//! [`Metrics`]: the counters and histograms of the gateway.
 //!
-//! Every name is written once, here or in [`live`](super::live); the dashboard and the alert rules of `deploy/` use the same
-//! names, and a test compares them.
+//! Every name is defined once, here or in [`live`](super::live); the dashboard and the alert rules of `deploy/` use the
+//! same names, which a test compares.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -12,14 +12,14 @@ use prometheus_client::registry::Registry;
 
 use crate::config::RelateBy;
 
-/// What every name begins with.
+/// The prefix of all names.
 pub(super) const PREFIX: &str = "aqueduct";
 
-/// Bounds of what takes microseconds to seconds: appends, connects, the way through the gateway.
+/// Buckets for durations of microseconds to seconds: appends, connects, the delay in the gateway.
 const SHORT: [f64; 16] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Bounds of what agents take: a word after some milliseconds, a run of an hour.
+/// Buckets for durations of agents: from the first event after some milliseconds to a run of an hour.
 const LONG: [f64; 15] =
     [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
 
@@ -34,27 +34,27 @@ fn long() -> Histogram {
 /// Histograms by labels.
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// An agent of the configuration.
+/// The agent, which is one of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct AgentLabels {
     pub(crate) agent: String,
 }
 
-/// An agent, and one word about it.
+/// The agent, and an outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OutcomeLabels {
     pub(crate) agent: String,
     pub(crate) outcome: &'static str,
 }
 
-/// An agent, and the surface by which it was reached.
+/// The agent, and the surface by which it was called.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct StartLabels {
     pub(crate) agent: String,
     pub(crate) surface: &'static str,
 }
 
-/// A request and how it was answered.
+/// Surface, agent and status of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RequestLabels {
     pub(crate) surface: &'static str,
@@ -62,21 +62,21 @@ pub(crate) struct RequestLabels {
     pub(crate) status: u16,
 }
 
-/// A refusal.
+/// Surface and code of a refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RefusalLabels {
     pub(crate) surface: &'static str,
     pub(crate) code: String,
 }
 
-/// The dialect that a client reads.
+/// The protocol dialect that a client requested.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct DialectLabels {
     pub(crate) protocol: &'static str,
     pub(crate) dialect: &'static str,
 }
 
-/// Tokens of models.
+/// The agent, and whether model tokens were input or output.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct TokenLabels {
     pub(crate) agent: String,
@@ -88,7 +88,7 @@ struct RelationLabels {
     relation: &'static str,
 }
 
-/// Everything that is counted and measured. Fields are cheap to clone and share their values with the registry.
+/// All counters and histograms. Fields are cheap to clone and share their values with the registry.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -149,7 +149,7 @@ impl Default for Metrics {
     }
 }
 
-/// The ways of [`RelateBy`] in their order, and none of them.
+/// The kinds of [`RelateBy`] in their order, and `none` for unrelated calls.
 const RELATIONS: [&str; 4] = ["token", "trace", "context", "none"];
 
 impl Metrics {
@@ -249,7 +249,7 @@ impl Metrics {
         &self.registry
     }
 
-    /// Counts a call that passed through to an agent, and how it was related to a run.
+    /// Counts a forwarded call, and how it was related to a run.
     pub(crate) fn passed(&self, relation: Option<RelateBy>) {
         let place = relation.map_or(RELATIONS.len() - 1, |way| way as usize);
         if let Some(relation) = RELATIONS.get(place) {
@@ -257,12 +257,12 @@ impl Metrics {
         }
     }
 
-    /// Counts an event of a sub-agent that its run did not take.
+    /// Counts an event of a sub-agent that its run did not accept.
     pub(crate) fn lane_event_dropped(&self) {
         self.lane_events_dropped.inc();
     }
 
-    /// Counts a stream or a call by the version of the protocol that its client reads.
+    /// Counts a stream or a call by the protocol version that its client requested.
     pub(crate) fn count_dialect(&self, protocol: &'static str, dialect: &'static str) {
         self.dialects.get_or_create(&DialectLabels { protocol, dialect }).inc();
     }

@@ -1,4 +1,4 @@
-//! What the gateway tells its operators: logs, metrics and traces.
+//! Telemetry: logs, metrics and traces.
 //!
 //! ```text
 //! requests ──► RequestMeter ──┐
@@ -11,14 +11,14 @@
 //! |---|---|
 //! | [`logs`] | lines on standard error |
 //! | [`metrics`] | the registry: histograms and counters by agent, surface, dialect, outcome and refusal code |
-//! | [`live`] | values that are read when `/metrics` is: engine, transports, process |
-//! | [`meter`] | what one run adds to the registry |
+//! | [`live`] | values that are sampled when `/metrics` is read: engine, transports, process |
+//! | [`meter`] | adds one run to the registry |
 //! | [`trace`] | spans of runs |
 //! | [`otlp`] | the export of spans and metrics to a collector |
 //! | [`upstream`] | the calls to one remote agent, measured and traced |
 //!
-//! Invariants: no label holds an id of a run, a thread or a caller, nor a word that a caller chose: labels are agents of the
-//! configuration and words of this program. Secrets and payloads are in no log line and no label.
+//! Invariants: no label contains an id of a run, a thread or a caller, nor a text that a caller chose: labels are
+//! agents of the configuration and constants of this program. Secrets and payloads are in no log line and no label.
 
 mod live;
 mod logs;
@@ -45,6 +45,6 @@ pub(crate) use trace::MetricsExport;
 pub(crate) use trace::{RunTrace, TracedContext, Tracing};
 pub(crate) use upstream::UpstreamWatch;
 
-/// The name of this instrumentation, of spans as of metrics.
+/// The instrumentation scope of spans and metrics.
 #[cfg(feature = "otel")]
 const SCOPE: &str = "aqueduct";

@@ -1,5 +1,5 @@
-//! Stands for [`trace`](super::trace) and the export of metrics in a program that is built without the feature `otel`: there is
-//! never a [`Tracing`] nor a [`MetricsExport`].
+//! Replaces [`trace`](super::trace) and the export of metrics in a program that is built without the feature `otel`.
+//! Its types have no values.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::config::Telemetry;
 
-/// Exists in no program without the feature.
+/// Has no value without the feature.
 #[derive(Debug)]
 pub(crate) struct Tracing(Infallible);
 
@@ -22,7 +22,7 @@ impl Tracing {
     pub(crate) fn start(settings: &Telemetry) -> anyhow::Result<Option<Arc<Self>>> {
         anyhow::ensure!(
             settings.otlp.is_none(),
-            "telemetry.otlp: this program was built without the feature `otel`"
+            "telemetry.otlp: this program was built without the feature `otel`: build it with that feature, or remove the key"
         );
         Ok(None)
     }
@@ -32,12 +32,12 @@ impl Tracing {
     }
 }
 
-/// Exists in no program without the feature.
+/// Has no value without the feature.
 #[derive(Debug)]
 pub(crate) struct MetricsExport(Infallible);
 
 impl MetricsExport {
-    /// [`Tracing::start`] has refused what would need it.
+    /// Returns `None`: [`Tracing::start`] has refused settings that need the feature.
     pub(crate) fn new(_: &Telemetry) -> anyhow::Result<Option<Self>> {
         Ok(None)
     }
@@ -51,7 +51,7 @@ impl MetricsExport {
     }
 }
 
-/// Exists in no program without the feature.
+/// Has no value without the feature.
 #[derive(Debug)]
 pub(crate) struct RunTrace(Infallible);
 
@@ -81,7 +81,7 @@ impl RunTrace {
     }
 }
 
-/// Exists in no program without the feature.
+/// Has no value without the feature.
 pub(crate) enum TracedContext {}
 
 impl TracedContext {
@@ -90,7 +90,7 @@ impl TracedContext {
     }
 }
 
-/// Exists in no program without the feature.
+/// Has no value without the feature.
 #[derive(Debug)]
 pub(crate) struct CallTrace(Infallible);
 

@@ -1,15 +1,16 @@
-//! The process as the kernel sees it, under the names that every Prometheus client uses. Empty where there is no `/proc`.
+//! Metrics of the process from `/proc`, under the names that all Prometheus clients use. Empty where there is no
+//! `/proc`.
 
 /// Clock ticks per second of `/proc/self/stat`: 100 on every Linux that Rust runs on (`USER_HZ`).
 const TICKS: f64 = 100.0;
 
-/// The page size that `/proc/self/statm` counts in, on the platforms that are released.
+/// The page size of `/proc/self/statm` on the supported platforms.
 const PAGE: f64 = 4096.0;
 
-/// Name without `_total`, description, whether it only goes up, value.
+/// Name without `_total`, description, `true` for a counter, value.
 pub(super) type ProcessSample = (&'static str, &'static str, bool, f64);
 
-/// Returns what is known of the process.
+/// Returns the available metrics of the process.
 pub(super) fn samples() -> Vec<ProcessSample> {
     let mut samples = Vec::new();
     if let Some((cpu, started, threads)) = stat() {
@@ -33,10 +34,10 @@ pub(super) fn samples() -> Vec<ProcessSample> {
     samples
 }
 
-/// CPU seconds, start after boot in seconds, threads.
+/// Returns CPU seconds, start after boot in seconds, threads.
 fn stat() -> Option<(f64, f64, f64)> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is the name of the program in parentheses, and may hold spaces.
+    // The second field is the name of the program in parentheses, which may contain spaces.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
     Some(((field(14)? + field(15)?) / TICKS, field(22)? / TICKS, field(20)?))

@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use super::metrics::{AgentLabels, Metrics, OutcomeLabels};
 use super::trace::{CallTrace, Tracing};
 
-/// Watches the calls to one agent that are sent.
+/// Observes the calls to one agent.
 #[derive(Debug)]
 pub(crate) struct UpstreamWatch {
     agent: String,
@@ -23,7 +23,7 @@ pub(crate) struct UpstreamWatch {
 }
 
 impl UpstreamWatch {
-    /// Returns the watch of the agent of that name.
+    /// Returns the observer of the agent of that name.
     pub(crate) fn new(agent: &str, metrics: &Arc<Metrics>, tracing: Option<&Arc<Tracing>>) -> Self {
         let connect = metrics.upstream_connect.get_or_create_owned(&AgentLabels { agent: agent.to_owned() });
         Self { agent: agent.to_owned(), metrics: Arc::clone(metrics), connect, tracing: tracing.cloned() }
@@ -61,7 +61,7 @@ impl CallWatch for UpstreamWatch {
     }
 }
 
-/// A call that was sent. Counted when it is over.
+/// A call that was sent; counted when it is dropped.
 #[derive(Debug)]
 struct UpstreamCall {
     agent: String,

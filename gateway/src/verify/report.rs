@@ -1,4 +1,4 @@
-//! Findings as text, JSON lines, SARIF 2.1.0 or the XML of `JUnit`. Each names the rule, where it was broken and what to do.
+//! Writes findings as text, JSON lines, SARIF 2.1.0 or `JUnit` XML. Each names the rule, the place and the remedy.
 
 use std::io::{Result, Write};
 
@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 
 use crate::cli::ReportFormat;
 
-/// What was judged: its name, the findings, and the line of each event where the stream was text.
+/// The name of the stream, the findings, and the line of each event if the stream was text.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(super) target: String,
     pub(crate) found: Vec<Violation>,
-    /// The line on which each event begins, counted from 1; empty for a stream that was no file.
+    /// The line on which each event begins, from 1; empty if the stream was not a file.
     pub(super) lines: Vec<usize>,
     pub(super) events: usize,
 }
 
 impl Findings {
-    /// The line of a finding. One about the end of the stream is on the last line.
+    /// Returns the line of a finding. A finding about the end of the stream is on the last line.
     fn line(&self, violation: &Violation) -> Option<usize> {
         self.lines.get(violation.index).or_else(|| self.lines.last()).copied()
     }
 
-    /// Where a finding is, as compilers write it.
+    /// Returns the place of a finding in the form that compilers use.
     fn place(&self, violation: &Violation) -> String {
         let line = self.line(violation).map(|line| format!("{}:{line}: ", self.target));
         let event = if violation.event.is_empty() { "(end of stream)" } else { &violation.event };
@@ -53,7 +53,7 @@ fn text(findings: &Findings, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{}", summary(&findings.found))
 }
 
-/// A finding for programs.
+/// Returns a finding as JSON.
 pub(crate) fn to_json(violation: &Violation) -> Value {
     let Violation { index, event, rule, severity, what } = violation;
     json!({
@@ -96,7 +96,7 @@ fn sarif(findings: &Findings) -> Value {
     })
 }
 
-/// One test case for the stream if nothing was found, else one failure per finding.
+/// Writes one passed test case if there are no findings, else one failure per finding.
 fn junit(findings: &Findings, out: &mut dyn Write) -> Result<()> {
     let (tests, failures) = (findings.found.len().max(1), findings.found.len());
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
@@ -116,7 +116,7 @@ fn junit(findings: &Findings, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "  </testsuite>\n</testsuites>")
 }
 
-/// Text for XML. Characters that XML 1.0 does not allow are left out.
+/// Escapes text for XML. Characters that XML 1.0 does not allow are removed.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -118,7 +118,7 @@ fn beyond_loopback_needs_tokens_or_a_word() {
     assert!(check(&two, &[("T", "x")]).is_err(), "one open agent is enough");
 }
 
-/// Tokens without names still work, and `config check` says what to use instead, with the place.
+/// Tokens without names still work, and `config check` reports the replacement, with the place.
 #[test]
 fn tokens_without_names_are_warned_about() {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tokens.toml");

@@ -122,7 +122,7 @@ fn every_fixture_comes_out_as_the_verifier_wants_it() {
     }
 }
 
-/// A cut anywhere ends the stream, and says so; whether the cut lies in framing or in a payload makes no difference.
+/// A cut anywhere ends the stream and is reported; it makes no difference whether it lies in framing or in a payload.
 #[test]
 fn a_fixture_cut_anywhere_comes_out_ended() {
     for name in

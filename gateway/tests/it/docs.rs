@@ -1,4 +1,4 @@
-//! The documentation says what the code does.
+//! The documentation matches the code.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -180,7 +180,7 @@ fn the_example_of_configuration_md_is_a_good_configuration() {
     assert!(config.is_ok(), "{:#?}", config.unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>());
 }
 
-/// What `docs/resume.md` says is sent, is sent; and what it says is asked, is answered.
+/// Requests and responses in `docs/resume.md` are those of the gateway.
 #[tokio::test]
 async fn the_examples_of_resume_md_are_true() {
     let text = fs::read_to_string(root().join("docs/resume.md")).unwrap();

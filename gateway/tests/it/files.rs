@@ -174,7 +174,7 @@ fn manual_pages_and_completions_name_every_command() {
     assert!(text(&aqueduct(&["man"], b"").stdout).contains("aqueduct"));
 }
 
-/// One mistake, one message: no part of it is said twice.
+/// One mistake, one message: no part of it is repeated.
 #[test]
 fn errors_are_said_once() {
     for args in [

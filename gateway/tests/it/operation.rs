@@ -187,7 +187,7 @@ async fn a_gateway_with_a_certificate_speaks_tls() {
     let plain = process.url.replace("https://", "http://");
     assert!(self::client().request(post(&plain).body(body("p")).unwrap()).await.is_err());
     assert!(self::client().request(post(&process.url).body(body("q")).unwrap()).await.is_err());
-    // Commands trust whom they are told to.
+    // Commands trust the authorities of `--ca`.
     let ca = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ca-{}.pem", std::process::id()));
     std::fs::write(&ca, &certificate).unwrap();
     let (url, ca) = (process.url.clone(), ca.to_str().unwrap().to_owned());
@@ -249,7 +249,7 @@ async fn logs_have_ids_and_no_secrets() {
 #[cfg(unix)]
 #[tokio::test]
 async fn answers_are_logged_where_it_is_wanted_with_trace_and_run() {
-    // Nobody listens there: spans have ids all the same.
+    // The address has no listener: spans have ids all the same.
     let toml = "telemetry.otlp = \"http://127.0.0.1:1\"\nlog = { format = \"json\", access = true }\n\
                 [agents.a.script]\nfile = \"a.toml\"\n";
     let files = [("aqueduct.toml", toml), ("a.toml", "[[step]]\ntext = \"x\"\n")];
@@ -320,7 +320,7 @@ async fn runs_of_a_socket_are_logged_with_its_request() {
     assert!(ids[0].as_str().is_some_and(|id| !id.is_empty()) && ids[0] == ids[1], "{log}");
 }
 
-/// The names of the agents, as the gateway tells them.
+/// Returns the names of the agents from `GET /agents`.
 async fn agents(process: &Process) -> Vec<String> {
     let request = Request::get(format!("{}/agents", process.root())).body(Bytes::new()).unwrap();
     let list: Value = serde_json::from_slice(client().request(request).await.unwrap().body()).unwrap();
@@ -423,7 +423,7 @@ async fn a_renewed_certificate_is_served_after_a_reload() {
     assert!(asked(&trusting(&last)).await);
 }
 
-/// A page whose preflight is refused is told to nobody but the log, with what to set.
+/// A refused preflight is logged with the key to set; browsers show nothing.
 #[tokio::test]
 async fn a_refused_preflight_says_what_to_set() {
     let toml = "log.format = \"json\"\n[agents.a.script]\nfile = \"a.toml\"\n";

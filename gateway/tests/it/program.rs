@@ -55,14 +55,14 @@ fn commands() -> Vec<Vec<&'static str>> {
     all
 }
 
-/// The codes that the help of a command tells, with their meanings.
+/// Returns the exit codes in the help of a command, with their meanings.
 fn exit_codes(help: &str) -> Vec<(String, String)> {
     let (_, codes) = help.split_once("Exit codes:\n").unwrap();
     let lines = codes.lines().map_while(|line| line.trim().split_once("  "));
     lines.map(|(code, meaning)| (code.to_owned(), meaning.to_owned())).collect()
 }
 
-/// `docs/cli.md` says of every command what its help says: each code, each meaning. `UPDATE_EXPECT=1` writes it.
+/// `docs/cli.md` contains each exit code and meaning of each command's help. `UPDATE_EXPECT=1` writes it.
 #[test]
 fn the_exit_codes_of_every_command_are_documented() {
     let mut table = String::from("\n| command | code | meaning |\n|---|---|---|\n");

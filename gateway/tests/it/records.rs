@@ -121,7 +121,7 @@ async fn an_agent_that_cannot_be_asked_leaves_no_file() {
     assert!(!std::path::Path::new(&file).exists());
 }
 
-/// `replay --listen` is a gateway: its address is the first thing it says.
+/// `replay --listen` is a gateway: the first line of its output is its address.
 #[tokio::test]
 async fn a_recording_is_served_as_an_agent() {
     let folder = Folder::new("replay-listen");
@@ -151,7 +151,7 @@ async fn a_recording_is_served_as_an_agent() {
     child.wait().unwrap();
 }
 
-/// `run`, `record`, `verify` and `doctor` call as the command line says: with its token and its headers.
+/// `run`, `record`, `verify` and `doctor` send the token and the headers of the command line.
 #[tokio::test]
 async fn tokens_and_headers_reach_the_agent() {
     let body = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n\
@@ -177,7 +177,7 @@ async fn tokens_and_headers_reach_the_agent() {
     }
 }
 
-/// The doctor says what a real A2A agent speaks, and writes lines that `config check` takes.
+/// The doctor reports the protocol of a real A2A agent, and writes a configuration that `config check` accepts.
 #[tokio::test]
 async fn the_doctor_looks_at_an_agent_and_writes_its_configuration() {
     let folder = Folder::new("doctor");

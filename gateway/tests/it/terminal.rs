@@ -23,7 +23,7 @@ fn questions_are_answered_from_standard_input() {
     let output = aqueduct(&["run", "a", "hi", "--config", &config], b"early\n");
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "? Which?\nYou chose early.\n");
-    // Nobody is there to answer: the run waits, and that is no failure.
+    // Without input the run keeps waiting for the reply, and that is not a failure.
     let output = aqueduct(&["run", "a", "hi", "--config", &config], b"");
     assert_eq!((code(&output), text(&output.stdout).as_str()), (0, "? Which?\n"));
 }
@@ -80,7 +80,7 @@ fn interrupt(child: &Child) {
     assert!(killed.success());
 }
 
-/// Ctrl-C stops the agent: an A2A agent is told, and the run is cancelled.
+/// Ctrl-C cancels the task at an A2A agent, and the run.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_cancels_at_the_agent() {

@@ -6,6 +6,7 @@
 //! Locks are held while references are copied, never across an await.
 
 mod arena;
+mod events;
 mod owners;
 mod relations;
 mod run;

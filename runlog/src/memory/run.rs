@@ -7,6 +7,7 @@ use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use serde_json::Value;
 
 use super::arena::Arena;
+use super::events::Events;
 use super::owners::Account;
 use crate::error::{LogError, Refused};
 use crate::ledger::Ledger;
@@ -27,7 +28,7 @@ pub(super) struct Run {
 #[derive(Debug)]
 struct Body {
     ledger: Ledger,
-    events: Vec<BlockEvent>,
+    events: Events,
     arena: Arena,
     controls: Vec<Control>,
     input: Option<Arc<Value>>,
@@ -44,8 +45,13 @@ impl Run {
         let (id, owner) = (meta.run_id.clone(), meta.owner.clone());
         let ledger = Ledger::new(meta, until);
         let progress = Progress { epoch: ledger.state.epoch, ..Progress::default() };
-        let body =
-            Body { ledger, events: Vec::new(), arena: Arena::default(), controls: Vec::new(), input: None };
+        let body = Body {
+            ledger,
+            events: Events::default(),
+            arena: Arena::default(),
+            controls: Vec::new(),
+            input: None,
+        };
         Self { id, owner, account, signal: Signal::new(progress), body: Mutex::new(body) }
     }
 
@@ -105,7 +111,7 @@ impl Run {
             Err(error) => return Err(Refused::new(error, events)),
         };
         let Body { events: kept, arena, .. } = &mut *body;
-        kept.extend(events.into_iter().map(|event| arena.keep(event)));
+        events.into_iter().for_each(|event| kept.push(arena.keep(event)));
         self.tell(&body);
         self.account.add(body.footprint() - before);
         Ok(head)
@@ -130,19 +136,18 @@ impl Run {
         let body = self.body();
         body.ledger.check_read(after)?;
         let start = usize::try_from(after - (body.ledger.state.earliest - 1)).unwrap_or(usize::MAX);
-        let events = body.events.iter().skip(start).take(max).zip(after.saturating_add(1)..);
-        Ok(Page {
-            events: events.map(|(event, number)| NumberedEvent { number, event: event.clone() }).collect(),
-            head: body.ledger.state.head,
-            closed: body.ledger.is_closed(),
-        })
+        let stored = body.events.since(start).take(max).zip(after.saturating_add(1)..);
+        // Chunks do not tell how many events follow, and a list that grows would be copied.
+        let mut events = Vec::with_capacity(body.events.len().saturating_sub(start).min(max));
+        events.extend(stored.map(|(event, number)| NumberedEvent { number, event: event.clone() }));
+        Ok(Page { events, head: body.ledger.state.head, closed: body.ledger.is_closed() })
     }
 
     pub(super) fn trim(&self, earliest: u64) {
         let mut body = self.body();
         let before = body.footprint();
         let gone = usize::try_from(body.ledger.trim(earliest)).unwrap_or(usize::MAX);
-        let gone: Vec<BlockEvent> = body.events.drain(..gone).collect();
+        let gone = body.events.take_oldest(gone);
         body.ledger.bytes = body.ledger.bytes.saturating_sub(weight_of(&gone));
         self.account.sub(before - body.footprint());
     }

@@ -84,7 +84,8 @@ impl Call {
 }
 
 impl Link {
-    /// The way to these servers, or to those of the service that sentinels there watch; `None` if there are none.
+    /// Returns a link to these servers, or to those of the service that sentinels there watch. Returns `None` if there
+    /// are none.
     pub(super) fn new(
         clients: &[Client],
         service: Option<&str>,
@@ -120,7 +121,7 @@ impl Link {
     /// Runs commands whose first argument is their key, those of one node in order and in one round trip. Returns their
     /// answers.
     pub(super) async fn batch(&self, commands: &[Cmd]) -> Result<Vec<Value>, LogError> {
-        // Commands that find no leader are asked one by one, for as long as there is patience.
+        // Commands without a leader are retried one by one, until `patience` elapses.
         self.nodes.locate().await.ok();
         let groups = self.by_node(commands).into_iter().map(|(node, group)| self.pipe(node, group));
         let answered = futures_util::future::join_all(groups).await;

@@ -48,7 +48,7 @@ pub(super) enum Redirect {
 pub(super) struct Nodes {
     /// The connection parameters of all servers, except for the address.
     template: ConnectionInfo,
-    /// Whom to ask which server leads.
+    /// The sentinels that name the leader, if they are configured.
     sentinels: Option<Sentinels>,
     map: Mutex<Map>,
 }
@@ -69,8 +69,8 @@ struct Map {
 }
 
 impl Nodes {
-    /// The servers at these addresses, of which any may be asked first; or the servers that sentinels at these addresses
-    /// watch. The first address says how all are talked to. Returns `None` if there is no address.
+    /// Returns the servers at these addresses, or the servers that sentinels at these addresses watch. The settings of
+    /// the first address apply to all. Returns `None` if there is no address.
     pub(super) fn new(clients: &[Client], sentinels: Option<Sentinels>) -> Option<Self> {
         let template = clients.first()?.get_connection_info().clone();
         let entries = clients.iter().map(|client| client.get_connection_info().addr().to_string().into());
@@ -85,7 +85,7 @@ impl Nodes {
         Some(Self { template, sentinels, map: Mutex::new(map) })
     }
 
-    /// Asks which server leads, if that is not known. Nothing to do without sentinels.
+    /// Asks the sentinels for the leader, if it is unknown. Has no effect without sentinels.
     pub(super) async fn locate(&self) -> Result<(), RedisError> {
         let Some(sentinels) = self.sentinels.as_ref().filter(|_| self.map().entries.is_empty()) else {
             return Ok(());
@@ -166,7 +166,7 @@ impl Nodes {
         }
     }
 
-    /// Another server may lead by now.
+    /// Drops the leader, if it was this node: another server may lead by now.
     fn forget_leader(&self, map: &mut Map, node: &Node) {
         if self.sentinels.is_some() {
             map.entries.retain(|known| known != node);

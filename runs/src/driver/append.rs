@@ -83,11 +83,14 @@ impl Machine<'_> {
             object.insert(OF_EXTENSION.to_owned(), left);
         }
         let agent = self.drive.agent.agent();
-        let goes_on = agent.is_some_and(|agent| agent.can_hand_over(&checkpoint));
+        let goes_on = match agent {
+            Some(agent) if agent.can_hand_over(&checkpoint) => GoesOn::Anywhere,
+            Some(agent) if agent.can_resume(&checkpoint) => GoesOn::IfLost,
+            _ => GoesOn::HereAlone,
+        };
         let note = Note::Checkpoint(Arc::new(checkpoint.0));
         match self.annotate(note).await {
-            Ok(()) if goes_on => self.goes_on = GoesOn::Anywhere,
-            Ok(()) => self.goes_on = GoesOn::HereAlone,
+            Ok(()) => self.goes_on = goes_on,
             Err(error) => {
                 tracing::warn!(run = lease.run_id.as_str(), %error, "the run cannot go on at another replica");
                 if matches!(error, LogError::Fenced { .. } | LogError::Closed(_)) {
@@ -98,7 +101,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Puts a note beside the run. A log that cannot be used is tried again, while the lease may be ours.
+    /// Stores a note beside the run. Retries while the log is unavailable and the lease may still be held.
     async fn annotate(&self, note: Note) -> Result<(), LogError> {
         let (log, lease, patience) = (self.drive.runs.run_log(), &self.drive.lease, self.patience());
         loop {
@@ -114,13 +117,13 @@ impl Machine<'_> {
         }
     }
 
-    /// Until when a log that cannot be used is tried. The end of a run comes at its deadline: it is not given up at the
-    /// first failure.
+    /// Returns until when an unavailable log is retried. The end of a run is appended at its deadline, so at least one
+    /// lease is added.
     fn patience(&self) -> Instant {
         self.deadline.max(Instant::now() + self.drive.runs.setup().settings.lease)
     }
 
-    /// Appends; a log that cannot be used is tried again, with the same batch, while the lease may be ours.
+    /// Appends events. Retries the same batch while the log is unavailable and the lease may still be held.
     async fn log(&self, mut events: Vec<BlockEvent>) -> Result<u64, Refused> {
         let (log, lease) = (self.drive.runs.run_log(), &self.drive.lease);
         // Every retry has the same time: an engine recognises a repeated final batch by it.

@@ -28,9 +28,9 @@ pub(crate) struct Input {
 pub(crate) struct Batch {
     pub(crate) lanes: Vec<SourceEvent>,
     pub(crate) events: Vec<SourceEvent>,
-    /// The agent's stream is over.
+    /// Set if the agent's stream has ended.
     pub(crate) is_end: bool,
-    /// More may be ready.
+    /// Set if more events may be ready.
     pub(crate) is_full: bool,
 }
 
@@ -41,16 +41,17 @@ impl Batch {
 }
 
 impl Input {
+    /// Creates the input of a run without lanes.
     pub(super) fn new(source: SourceStream) -> Self {
         Self { source, lanes: None }
     }
 
-    /// Listens to lanes from now on.
+    /// Sets the receiver of lane events; keeps the current one for `None`.
     pub(crate) fn listen(&mut self, lanes: Option<LaneEvents>) {
         self.lanes = lanes.or_else(|| self.lanes.take());
     }
 
-    /// Waits for something, and returns what is ready.
+    /// Waits for input, and returns everything that is ready.
     pub(crate) async fn next(&mut self) -> Batch {
         std::future::poll_fn(|cx| self.poll_batch(cx)).await
     }
@@ -80,6 +81,7 @@ impl Input {
         ready.take(LANE_EVENTS).map(|event| *event).collect()
     }
 
+    /// Polls the receiver of lane events for at most [`LANE_EVENTS`] events.
     fn poll_lanes(&mut self, cx: &mut Context<'_>) -> Poll<Vec<SourceEvent>> {
         let Some(lanes) = &mut self.lanes else { return Poll::Pending };
         let mut events = Vec::new();
@@ -107,7 +109,8 @@ fn poll_source(
     while batch.events.len() < EVENTS_TOGETHER {
         match source.as_mut().poll_next(cx) {
             Poll::Ready(Some(event)) => {
-                // The agent goes on once the log has it: what it does next may be lost without.
+                // The agent is polled again once the log holds the checkpoint: its next effect could not be recovered
+                // without it.
                 let is_checkpoint = matches!(event, SourceEvent::Checkpoint(_));
                 batch.events.push(event);
                 if is_checkpoint {

@@ -30,14 +30,14 @@ impl Machine<'_> {
         }
     }
 
-    /// Ends the run with the interrupts that lanes raised, and makes it answerable first.
+    /// Ends the run with the interrupts that lanes raised. The suspension is stored first, so that a reply finds it.
     pub(super) async fn handle_raised(&mut self) {
         if self.raised.is_empty() || self.is_stopping || self.context.is_ended() {
             return;
         }
         let raised = std::mem::take(&mut self.raised);
         let finished = SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None };
-        // Refused by a context alone that has ended.
+        // Only a context that has ended refuses the event.
         self.context.handle_event(finished).ok();
         self.polled.extend(std::iter::from_fn(|| self.context.poll_event()));
         let pending = match self.polled.last() {

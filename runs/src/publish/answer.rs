@@ -49,7 +49,8 @@ impl Runs {
         }
     }
 
-    /// Starts a run that replies to one whose source is at this replica; `None` if none waits for the input.
+    /// Starts a run that replies to one whose source is at this replica. Returns `None` if no such run waits for the
+    /// input.
     pub(crate) async fn answer_here(
         &self,
         agent: &AgentEntry,
@@ -76,6 +77,7 @@ impl Runs {
         Ok(None)
     }
 
+    /// Opens the run that replies in the log, and starts its driver.
     async fn open_answer(
         &self,
         published: &Arc<Published>,
@@ -96,7 +98,7 @@ impl Runs {
         Ok(self.begin_answer(published, state, (lease, run.shown), input, replies))
     }
 
-    /// Drives a run that replies. The caller holds its lease.
+    /// Drives a run that replies. The caller has opened it and holds its lease.
     pub(super) fn begin_answer(
         &self,
         published: &Arc<Published>,
@@ -126,7 +128,7 @@ impl Runs {
         let mut request = AgentRequest::new(input);
         request.principal = published.principal.clone();
         let drive = Drive {
-            // It goes on with work that was admitted before.
+            // The run continues work that was admitted before.
             place: self.keep_place(&published.principal.to_string()),
             runs: self.clone(),
             agent,

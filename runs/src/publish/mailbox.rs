@@ -51,6 +51,7 @@ pub(crate) fn is_box(thread: &ThreadId) -> bool {
     thread.as_str().starts_with(MARK)
 }
 
+/// Returns the thread of the mailboxes of a thread.
 fn box_thread(thread: &ThreadId) -> ThreadId {
     ThreadId::new(format!("{MARK}{thread}"))
 }
@@ -61,6 +62,7 @@ fn note(asked: &[InterruptId]) -> Note {
     Note::Checkpoint(Arc::new(json!({ "asked": asked })))
 }
 
+/// Parses the interrupts in the note of a mailbox.
 fn asked_in(note: Option<&Value>) -> Vec<InterruptId> {
     let asked = note.and_then(|note| note.get("asked")?.as_array()).into_iter().flatten();
     asked.filter_map(Value::as_str).map(|id| InterruptId::new(id.to_owned())).collect()
@@ -94,7 +96,7 @@ fn opened(letter: &InterruptReply) -> Option<(ReplyRun, Vec<InterruptReply>)> {
 }
 
 impl Runs {
-    /// Opens the box of a workflow that is about to wait; none if no other replica could look into it.
+    /// Opens the mailbox of a workflow that is about to wait. Returns `None` if no other replica could read it.
     pub(crate) async fn open_mailbox(
         &self,
         published: &Arc<Published>,
@@ -177,7 +179,10 @@ impl Runs {
             return;
         }
         // Another reply was accepted first.
-        let failure = RunFailure::new(NOT_ASKED, "the workflow does not wait for this answer any more");
+        let failure = RunFailure::new(
+            NOT_ASKED,
+            "the workflow does not wait for this answer any more: reply to an open interrupt",
+        );
         self.end_unanswered(&run, &lease, failure).await;
     }
 
@@ -196,7 +201,7 @@ impl Runs {
         }
     }
 
-    /// Brings an answer to the replica whose workflow waits for it; none if there is none.
+    /// Sends a reply to the replica whose workflow waits for it. Returns `None` if no workflow waits.
     pub(crate) async fn answer_remotely(
         &self,
         agent: &AgentEntry,
@@ -221,7 +226,10 @@ impl Runs {
         let sent = ReplyRun { id: key.clone(), shown: run.shown.clone() };
         let Some(letter) = letter(&sent, &replies) else { return Ok(None) };
         if let Err(error) = self.run_log().control(&letterbox, letter).await {
-            let failure = RunFailure::new(NOT_ASKED, "the workflow does not wait for this answer any more");
+            let failure = RunFailure::new(
+                NOT_ASKED,
+                "the workflow does not wait for this answer any more: reply to an open interrupt",
+            );
             self.end_unanswered(&key, &lease, failure).await;
             let gone = matches!(error, LogError::Closed(_) | LogError::NotFound(_));
             return if gone { Ok(None) } else { Err(refuse(&error)) };

@@ -2,7 +2,7 @@
 
 ``answer`` holds who says what on the answer channel of the last run, in order; ``texts`` what each agent's model
 said that the workflow shows (turn by turn, answers included); ``intermediate`` what of it is shown as work and not as
-the answer, in all runs (an answer under review is; it is told again as the answer once it stands); ``outcomes`` how
+the answer, in all runs (an answer under review is; it is sent again as the answer once it is final); ``outcomes`` how
 each ``run()`` ended.
 """
 

@@ -22,7 +22,7 @@ class Run:
 
     payloads: list[Any] = field(default_factory=list)
     replies: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Answers that no `responses` line has confirmed: they are told again after a cut."""
+    """Answers that no `responses` line has confirmed: they are sent again after a cut."""
     finished: bool = False
 
 

@@ -280,7 +280,7 @@ def test_patience_ends() -> None:
         clock[0] += seconds
 
     async def use() -> None:
-        # Nobody listens on the discard port.
+        # The discard port has no listener.
         target = forwarder("ws://127.0.0.1:9", sleep=sleep, clock=lambda: clock[0], give_up_after=100.0)
         with pytest.raises(ForwarderError) as raised:
             async with target:

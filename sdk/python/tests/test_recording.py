@@ -131,7 +131,7 @@ def test_leaving_the_loop_is_a_cancellation() -> None:
 
 
 class Closable:
-    """A stream that somebody else keeps alive, as a workflow does with its own."""
+    """A stream that another owner keeps alive, as a workflow does with its own."""
 
     def __init__(self) -> None:
         self.closed = False

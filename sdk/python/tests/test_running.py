@@ -20,7 +20,7 @@ from support import ListSink, run
 
 
 class Gate(Executor):
-    """Asks two questions, and says what it was told."""
+    """Asks two questions, and repeats the answers."""
 
     @handler
     async def ask(self, message: str, ctx: WorkflowContext[str, str]) -> None:

@@ -41,7 +41,7 @@ export class LaneStore {
     for (const listener of this.#listeners) listener();
   }
 
-  /** The lane of this id, which is made if no event has told of it. */
+  /** Returns the lane of this id; creates it if no event has opened it. */
   lane(id, name, about = {}) {
     let lane = this.lanes.get(id);
     if (lane === undefined) {

@@ -40,7 +40,7 @@ test("lanes nest, and hold what happened in its order", () => {
   assert.deepEqual(store.tools.get("c1"), { id: "c1", name: "search", args: "{}", result: "42", isError: false });
 });
 
-test("each end is told as it is", () => {
+test("each end is reported unchanged", () => {
   const end = (...events) => fold([opened("a", "x"), ...events]).lanes.get("a");
   assert.equal(end({ type: "SUBAGENT_FINISHED", subagentRunId: "a", outcome: { type: "suspended" } }).status, "waiting");
   assert.equal(end({ type: "SUBAGENT_ERROR", subagentRunId: "a", message: "no", code: "cancelled" }).status, "stopped");
@@ -89,13 +89,13 @@ test("a restated thread has its lanes, done, with names from their texts", () =>
   assert.equal(store.tools.get("c").isError, true);
 });
 
-test("who listens is told of changes alone", () => {
+test("subscribers are notified of changes alone", () => {
   const store = new LaneStore();
-  let told = 0;
-  const leave = store.subscribe(() => (told += 1));
+  let notified = 0;
+  const leave = store.subscribe(() => (notified += 1));
   fold([{ type: "STEP_STARTED" }, ...said(undefined, "m", "x"), opened("a", "x")], store);
-  assert.equal(told, 1);
+  assert.equal(notified, 1);
   leave();
   fold([opened("b", "y")], store);
-  assert.equal(told, 1);
+  assert.equal(notified, 1);
 });

@@ -25,7 +25,7 @@ test("a form begins with defaults and gives the types of the schema", () => {
   assert.deepEqual(reply(TRAIN, filled).payload, { train: "late", seats: 3, quiet: true, note: "window", stops: ["A", "B"] });
 });
 
-test("what is wrong is told by field", () => {
+test("errors are reported by field", () => {
   assert.deepEqual(reply(TRAIN, { seats: "" }).errors, { seats: "is needed" });
   assert.deepEqual(reply(TRAIN, { seats: "1.5" }).errors, { seats: "is no whole number" });
   assert.deepEqual(reply(TRAIN, { seats: "9", stops: "A, B" }).errors, { seats: "is above 6", stops: "is no JSON" });

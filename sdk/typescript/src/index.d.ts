@@ -4,7 +4,7 @@ import type { Observable } from "rxjs";
 
 /** Tries without an event in between, and how long they wait. */
 export interface RetrySettings {
-  /** Tries before the run fails. Any event that arrives begins the count anew. Default 8. */
+  /** Tries before the run fails. Any event that arrives resets the count. Default 8. */
   attempts?: number;
   /** The wait before the first try; it doubles from try to try. Default 250. */
   firstDelayMs?: number;
@@ -12,7 +12,7 @@ export interface RetrySettings {
   maxDelayMs?: number;
 }
 
-/** Told before each wait. */
+/** Passed to `onReconnect` before each wait. */
 export interface Reconnect {
   cause: unknown;
   delayMs: number;

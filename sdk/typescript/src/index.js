@@ -67,14 +67,14 @@ export class ResumableHttpAgent extends HttpAgent {
     return cloned;
   }
 
-  /** Where the gateway is: as it was told, or what stands before `/agents/` in the address of the agent. */
+  /** The address of the gateway: as configured, or the part before `/agents/` in the address of the agent. */
   gatewayUrl() {
-    const told = this.resume.gatewayUrl;
+    const configured = this.resume.gatewayUrl;
     const at = this.url.lastIndexOf("/agents/");
-    if (told === undefined && at < 0) {
+    if (configured === undefined && at < 0) {
       throw new Error(`${this.url} is not of the form …/agents/NAME: say where the gateway is by \`resume.gatewayUrl\``);
     }
-    return (told ?? this.url.slice(0, at)).replace(/\/$/, "");
+    return (configured ?? this.url.slice(0, at)).replace(/\/$/, "");
   }
 
   /** Lets the base class read from a stream that resumes. */

@@ -28,7 +28,7 @@ export class RetryBudget {
   }
 }
 
-/** Waits, unless the signal says that nobody waits any more. */
+/** Waits, unless the signal is aborted. */
 export function pause(ms, signal) {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(abortReason(signal));

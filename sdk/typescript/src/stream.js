@@ -27,13 +27,13 @@ export class ResumeError extends Error {
 }
 
 const EVENT_STREAM = "text/event-stream";
-/** The gateway writes at least a comment every 15 s; three of them missing means that nobody is there. */
+/** The gateway writes at least a comment every 15 s; three of them missing mean that it is gone. */
 const IDLE_TIMEOUT_MS = 45_000;
 
 export class ResumingStream {
   #start;
   #resume;
-  /** Ends all of it: the caller's signal, or a body that nobody reads any more. */
+  /** Ends all of it: the caller's signal, or a body without a reader. */
   #life = new AbortController();
   #options;
   #budget;
@@ -216,7 +216,7 @@ export class ResumingStream {
 
 /**
  * The AG-UI client cancels the reader of a body that has failed, and lets what that throws go unhandled, which ends a
- * process of Node.js. The failure itself has been told by then.
+ * process of Node.js. The failure itself has been reported by then.
  */
 function withQuietCancel(response) {
   const source = response.body;

@@ -71,7 +71,7 @@ test("a socket that is lost in mid-run is watched behind the last payload, and n
   assert.equal(opened.length, 2);
 });
 
-test("several runs share a socket and are told apart", async () => {
+test("several runs share a socket and are separated", async () => {
   const { results, opened } = await play((message, socket) => {
     const run = message.input.runId;
     socket.say({ type: "started", ref: message.ref, run });

@@ -94,7 +94,7 @@ test("a run that is gone is an error, with what the gateway said", async () => {
   });
 });
 
-test("tries are bounded, and progress begins the count anew", async () => {
+test("tries are bounded, and progress resets the count", async () => {
   let tries = 0;
   const start = async () => answer(WHOLE.slice(0, 60), { breaks: true });
   const never = async () => {

@@ -1,4 +1,5 @@
-//! The real AG-UI clients read what we write, and end up with what the source said; and they agree with our verifier.
+//! The real AG-UI clients decode what the encoder writes, and hold the content of the source; and they agree with the
+//! verifier.
 
 use aqueduct_adapter_agui::config::{Dialect, Settings, Subagents};
 use aqueduct_adapter_agui::input::read_input;
@@ -53,7 +54,7 @@ fn judge(oracle: Oracle, file: &str, cases: &[Case]) -> Vec<Verdict> {
     oracle.judge(file, &lines)
 }
 
-/// The client takes every stream, warns of nothing, and holds what the source said.
+/// The client accepts every stream, warns of nothing, and holds the content of the source.
 fn accepts_all(oracle: Oracle, file: &str, cases: &[Case]) {
     for (case, verdict) in cases.iter().zip(judge(oracle, file, cases)) {
         let Case { name, blocks, settings, .. } = case;
@@ -271,7 +272,7 @@ fn shown(messages: &[Value]) -> Vec<String> {
             Value::Null => String::new(),
             other => other.to_string(),
         };
-        // What the user said is input: a snapshot may repeat it, and the frontend has it anyway.
+        // Messages of the user are input: a snapshot may repeat them, and the frontend has them anyway.
         if (!content.is_empty() || role == "tool") && role != "user" {
             shown.push(format!("{role}: {content}"));
         }

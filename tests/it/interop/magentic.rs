@@ -1,5 +1,5 @@
-//! Real Microsoft Agent Framework workflows, run by `sdk/python` with scripted models, decoded: each gives the answer its
-//! script says, attributed, the work apart from it, every tool call with its result, and the right outcome.
+//! Real Microsoft Agent Framework workflows, run by `sdk/python` with scripted models, decoded: each gives the answer
+//! of its script, attributed, intermediate work separate, every tool call with its result, and the right outcome.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

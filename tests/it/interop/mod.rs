@@ -9,6 +9,7 @@ mod inspector;
 mod magentic;
 mod resume;
 mod runlog;
+mod scale;
 mod soak;
 mod tee;
 mod transports;

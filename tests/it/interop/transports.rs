@@ -34,7 +34,7 @@ fn accepts(mut command: Command) {
     assert!(status.success(), "{command:?} ended with {status}\n{stdout}{stderr}");
 }
 
-/// The script says no, and says what it saw instead.
+/// The script fails, and reports what it received instead.
 #[track_caller]
 fn refuses(mut command: Command, seen: &str) {
     let Output { status, stdout, stderr } = command.output().unwrap();

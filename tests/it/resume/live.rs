@@ -1,5 +1,5 @@
-//! Runs that go on while nobody is connected: the first k events are there, are read, and the connection is cut; the rest
-//! comes into the log after that, and is read over a new connection.
+//! Runs that continue while no watcher is connected: the first k events are appended and read, and the connection is
+//! cut; the rest is appended after that, and read over a new connection.
 
 use std::sync::Arc;
 

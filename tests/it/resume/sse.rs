@@ -31,7 +31,7 @@ async fn cut_everywhere(stage: &Stage, client: &Client, run: &str, query: &str) 
     for (index, frame) in frames.iter().enumerate() {
         let id = frame.lines().find_map(|line| line.strip_prefix("id: ")).expect("every payload has an id");
         let rest = get(client, &url, Some(id)).await;
-        // Whoever has seen nothing yet is told the start again.
+        // A watcher that has seen no event receives the start again.
         let rest = if index == 0 { rest.strip_prefix(start).unwrap() } else { &rest };
         assert_eq!(rest, events[index..].concat(), "{run}{query}: after {id}");
     }

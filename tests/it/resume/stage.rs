@@ -47,7 +47,7 @@ impl Stage {
         Self::with(log, "", "[[step]]\ntext = \"Nobody asks.\"\n").await
     }
 
-    /// Its agent is asked and says nothing: whatever it says is put into the log by the test.
+    /// Its agent receives the request and emits nothing: the test appends events to the log.
     pub(super) async fn silent(log: Arc<dyn RunLog>) -> Arc<Self> {
         Self::with(log, "[runs]\nlease = \"1h\"\n", "[[step]]\nwait = \"1h\"\n").await
     }

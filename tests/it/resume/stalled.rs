@@ -54,7 +54,8 @@ async fn stall(stage: &Stage) -> TcpStream {
     socket
 }
 
-/// Reads on. A server gives up a reader that takes nothing for too long: then the rest is asked for, as after any cut.
+/// Reads on. A server disconnects a reader that reads nothing for too long: then the rest is requested, as after any
+/// cut.
 async fn wake(mut socket: TcpStream, client: Client, stage: Arc<Stage>) -> Vec<u8> {
     let (mut answer, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
     while !answer.ends_with(b"\r\n0\r\n\r\n") {
@@ -97,7 +98,7 @@ async fn read(client: &Client, stage: &Stage, last: Option<&str>) -> Bytes {
     client.request(request.body(Bytes::new()).unwrap()).await.unwrap().into_body()
 }
 
-/// What a body says, however its deltas were cut: readers that are behind get fewer and longer ones.
+/// Returns the content of a body, however its deltas were split: slow readers receive fewer and longer ones.
 fn said(body: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(body).unwrap();
     merged::payloads(text.lines().filter_map(|line| line.strip_prefix("data: ")))

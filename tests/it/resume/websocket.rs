@@ -32,7 +32,7 @@ pub(super) async fn read(
     false
 }
 
-/// What was said, however its deltas were cut.
+/// Returns the text, however its deltas were split.
 pub(super) fn payloads(events: &[Event]) -> Vec<serde_json::Value> {
     merged::payloads(events.iter().map(|event| std::str::from_utf8(&event.data).unwrap()))
 }

@@ -10,13 +10,13 @@
 //! | `seen` | a watcher sees the end of its run |
 //! | `fence` | an owner that was taken over appends nothing |
 //! | `content` | a run that succeeded has the text of its source, once |
-//! | `goodbye` | the agent of a run that ended is told, or was done |
+//! | `goodbye` | the agent of a run that ended received a cancel, or was done |
 //! | `replies` | an interrupt gets one reply; in a world without faults, it gets one |
 //! | `principals` | no principal sees anything of the other |
-//! | `calm` | in a world without faults every run ends as its script says |
+//! | `calm` | in a world without faults every run ends as its script defines |
 //!
-//! What a fault excuses: a run that the log lost is gone; one whose last moments the log lost *and* whose owner did not
-//! live to append them again may have been seen otherwise by those who saw them.
+//! What a fault excuses: a run that the log lost is gone; one whose last events the log lost *and* whose owner did not
+//! live to append them again may differ from what its watchers saw.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -202,9 +202,10 @@ impl Remains<'_> {
         }
     }
 
-    /// The agent of a run that another replica took over works for that one, and is not told by the first. A replica that was
-    /// paused may ask the agent after that takeover, and drops the work as soon as it finds the fence: so the last session is not
-    /// always that of the owner, and a session that was told or done at another replica speaks for the run.
+    /// The agent of a run that another replica took over works for that one, and receives no cancel from the first. A
+    /// replica that was paused may call the agent after that takeover, and drops the work as soon as it finds the
+    /// fence: so the last session is not always that of the owner, and a session that was cancelled or done at another
+    /// replica counts for the run.
     fn check_work(&mut self, record: &Record) {
         let ended_at_another = |last: &Session| {
             let is_ended = |session: &Session| matches!(session.work, Work::Told | Work::Done);

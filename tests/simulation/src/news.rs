@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::trace::locked;
 
-/// A value, and those who wait for it to change.
+/// A value, and the tasks that wait for it to change.
 #[derive(Debug)]
 pub struct News<T> {
     value: Mutex<T>,

@@ -16,7 +16,7 @@ pub const LEASE: Duration = Duration::from_secs(3);
 pub enum Fault {
     /// A replica is gone at once, and another takes its place.
     Crash,
-    /// A replica stops and goes on.
+    /// A replica stops and continues.
     Pause,
     /// A replica does not reach the log.
     Cut,

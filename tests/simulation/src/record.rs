@@ -31,13 +31,13 @@ pub struct View {
 /// How the work of an agent on a run ended, at one replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// It goes on.
+    /// The session is open.
     Open,
     /// The agent was done.
     Done,
-    /// The agent was told to stop.
+    /// The agent received a cancel.
     Told,
-    /// The connection was dropped, and the agent was not told.
+    /// The connection was dropped without a cancel to the agent.
     Dropped,
 }
 

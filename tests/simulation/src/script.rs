@@ -16,7 +16,7 @@ pub enum Ending {
     Failure,
     /// Its stream ends without a word.
     Cut,
-    /// It works until it is told to stop.
+    /// The agent works until it receives a cancel.
     Endless,
 }
 
@@ -36,7 +36,7 @@ pub struct Script {
     pub steps: Vec<Step>,
     /// How it ends.
     pub ending: Ending,
-    /// How long the agent takes to stop when it is told.
+    /// How long the agent takes to stop after a cancel.
     pub leaves_in: Duration,
 }
 
@@ -86,7 +86,7 @@ fn answer(event: &SourceEvent) -> Option<String> {
     }
 }
 
-/// The end that an agent reports when it was told to stop.
+/// The end that an agent reports after a cancel.
 pub fn stopped() -> SourceEvent {
     SourceEvent::Finished { outcome: RunOutcome::Cancelled, result: None }
 }

@@ -20,7 +20,7 @@ use futures_util::FutureExt as _;
 pub enum Planted {
     /// An owner that was taken over can still append.
     SkipFence,
-    /// The agent of a run that has ended is not told.
+    /// The agent of a run that has ended receives no cancel.
     DropGoodbye,
     /// The first event of a new owner gets the number of the last one of the old owner.
     ReuseNumber,

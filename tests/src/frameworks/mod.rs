@@ -108,7 +108,7 @@ fn read(file: &str) -> Value {
 /// What a scenario must come to.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// Its name; also what the user says first.
+    /// The name of the scenario, which is also the first prompt.
     pub name: String,
     turns: Vec<Value>,
     tools: Vec<Value>,
@@ -159,7 +159,8 @@ impl Scenario {
         self.turns.iter().find_map(|turn| turn["stop"].as_str())
     }
 
-    /// What is not as expected. `by_text`: the reader knows no interrupts and is asked by a text.
+    /// Returns the differences from the expectation. `by_text`: the reader has no interrupts and receives a text
+    /// instead.
     pub fn differences(&self, seen: &[Turn], by_text: bool) -> Vec<String> {
         let mut wrong = Vec::new();
         if seen.len() != self.turns.len() {

@@ -1,7 +1,7 @@
-//! What a reader of a stream ends up with: texts, thoughts, calls and results, by id.
+//! The content that a reader of a stream holds at the end: texts, thinking, calls and results, by id.
 //!
-//! A view is made in two independent ways, from canonical events and from the messages a real client holds, and the
-//! two must be equal: "no error" alone would also be said of a stream that lost everything.
+//! A view is built in two independent ways, from canonical events and from the messages a real client holds, and the
+//! two must be equal: "no error" alone would also hold for a stream that lost everything.
 
 mod team;
 

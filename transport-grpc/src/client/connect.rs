@@ -20,6 +20,7 @@ pub(crate) async fn channel(address: &str, config: &ClientConfig) -> Result<Chan
     tokio::time::timeout(config.timeouts.connect, connecting).await.map_err(late)?
 }
 
+/// Connects without TLS.
 async fn plain(uri: http::Uri, address: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
     let endpoint = configured(Endpoint::from(uri), config);
     endpoint.connect().await.map_err(|error| unreachable(address, &error))
@@ -75,6 +76,7 @@ async fn secure(
     plain.connect_with_connector(connector).await.map_err(|error| unreachable(address, &error))
 }
 
+/// Returns the error for an address that cannot be used.
 fn unusable(address: &str, problem: &dyn std::fmt::Display) -> ClientError {
     ClientError::Address { address: address.to_owned(), problem: problem.to_string() }
 }
@@ -85,6 +87,7 @@ fn unreachable(address: &str, error: &dyn std::error::Error) -> ClientError {
     unreachable_because(address, causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
 }
 
+/// Returns the error for an address that cannot be reached.
 fn unreachable_because(address: &str, problem: String) -> ClientError {
     ClientError::Connect { address: address.to_owned(), problem }
 }

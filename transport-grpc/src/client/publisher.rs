@@ -199,6 +199,7 @@ impl Publisher {
         }
     }
 
+    /// Waits for the next response and applies it.
     async fn receive(&mut self) -> Result<(), ClientError> {
         let answered = self.responses.message().await.map_err(to_error)?;
         self.take(answered)

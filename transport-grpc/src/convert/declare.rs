@@ -88,6 +88,7 @@ impl Declared {
         self.lanes.remove(&lane.id);
     }
 
+    /// Declares a block and its lane before their first use, and returns the handle.
     fn declare_block(
         &mut self,
         head: &Arc<BlockHead>,
@@ -102,6 +103,7 @@ impl Declared {
     }
 }
 
+/// Encodes the declaration of a lane; later events refer to it by its handle.
 fn lane_to_proto(handle: u64, parent: u64, lane: &Lane) -> proto::Lane {
     proto::Lane {
         handle,
@@ -112,6 +114,7 @@ fn lane_to_proto(handle: u64, parent: u64, lane: &Lane) -> proto::Lane {
     }
 }
 
+/// Encodes the declaration of a block; later events refer to it by its handle.
 fn block_to_proto(handle: u64, lane: u64, head: &BlockHead) -> Result<proto::Block, ConvertError> {
     Ok(proto::Block {
         handle,
@@ -171,10 +174,12 @@ impl Known {
         Ok(())
     }
 
+    /// Returns the lane of a handle, or an error if the stream has not declared it.
     pub(super) fn lane(&self, handle: u64) -> Result<Arc<Lane>, ConvertError> {
         self.lanes.get(&handle).cloned().ok_or(ConvertError::Undeclared { what: "lane", handle })
     }
 
+    /// Returns the block of a handle, or an error if the stream has not declared it.
     pub(super) fn block(&self, handle: u64) -> Result<Arc<BlockHead>, ConvertError> {
         self.blocks.get(&handle).cloned().ok_or(ConvertError::Undeclared { what: "block", handle })
     }

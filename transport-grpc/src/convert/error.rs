@@ -13,7 +13,7 @@ pub enum ConvertError {
         field: &'static str,
     },
     /// A text is not valid UTF-8.
-    #[error("`{field}` is not valid UTF-8")]
+    #[error("`{field}` is not valid UTF-8: encode it as UTF-8")]
     NotUtf8 {
         /// The name of the field.
         field: &'static str,
@@ -27,13 +27,13 @@ pub enum ConvertError {
         source: serde_json::Error,
     },
     /// A JSON value is not an object.
-    #[error("`{field}` is not a JSON object")]
+    #[error("`{field}` is not a JSON object: send one")]
     NotAnObject {
         /// The name of the field.
         field: &'static str,
     },
     /// A JSON value is not an array.
-    #[error("`{field}` is not a JSON array")]
+    #[error("`{field}` is not a JSON array: send one")]
     NotAnArray {
         /// The name of the field.
         field: &'static str,
@@ -55,7 +55,7 @@ pub enum ConvertError {
         value: i32,
     },
     /// A handle was not declared, or its lane or block has ended.
-    #[error("{what} {handle} was not declared in this stream")]
+    #[error("{what} {handle} was not declared in this stream: declare it before its first use")]
     Undeclared {
         /// `lane` or `block`.
         what: &'static str,

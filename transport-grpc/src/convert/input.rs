@@ -78,6 +78,7 @@ fn required(field: &'static str, bytes: Bytes) -> Result<aqueduct_core::ByteStri
     text(field, bytes)
 }
 
+/// Encodes a message of the input. A role without a form in the protocol is an error.
 pub(super) fn message_to_proto(message: &Message) -> Result<proto::Message, ConvertError> {
     Ok(proto::Message {
         id: message.id.as_ref().map(|id| to_bytes(id.as_bytes())),
@@ -90,6 +91,7 @@ pub(super) fn message_to_proto(message: &Message) -> Result<proto::Message, Conv
     })
 }
 
+/// Decodes a message of the input, with JSON of at most `depth` levels.
 pub(super) fn message_from_proto(message: proto::Message, depth: JsonDepth) -> Result<Message, ConvertError> {
     let contents = message.contents.into_iter().map(|content| content_from_proto(content, depth));
     Ok(Message {
@@ -103,6 +105,7 @@ pub(super) fn message_from_proto(message: proto::Message, depth: JsonDepth) -> R
     })
 }
 
+/// Encodes one content block of a message.
 fn content_to_proto(block: &ContentBlock) -> proto::Content {
     let content = match block {
         ContentBlock::Text(Text { text }) => Kind::Text(to_bytes(text)),
@@ -129,6 +132,7 @@ fn content_to_proto(block: &ContentBlock) -> proto::Content {
     proto::Content { content: Some(content) }
 }
 
+/// Decodes one content block of a message.
 fn content_from_proto(content: proto::Content, depth: JsonDepth) -> Result<ContentBlock, ConvertError> {
     let content = content.content.ok_or(ConvertError::Missing { field: "message.contents.content" })?;
     Ok(match content {

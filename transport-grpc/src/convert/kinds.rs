@@ -17,6 +17,7 @@ pub(super) fn role_to_proto(role: Role) -> Result<proto::Role, ConvertError> {
     })
 }
 
+/// Decodes a role. An unknown value is an error that names the field.
 pub(super) fn role_from_proto(field: &'static str, value: i32) -> Result<Role, ConvertError> {
     Ok(match proto::Role::try_from(value) {
         Ok(proto::Role::Assistant) => Role::Assistant,
@@ -53,6 +54,7 @@ pub(super) fn kind_to_proto(kind: SpanKind) -> proto::BlockKind {
     }
 }
 
+/// Decodes the kind of a block. An unknown value is an error, never a default.
 pub(super) fn kind_from_proto(value: i32) -> Result<SpanKind, ConvertError> {
     match proto::BlockKind::try_from(value) {
         Ok(proto::BlockKind::Text) => Ok(SpanKind::Text),
@@ -64,6 +66,7 @@ pub(super) fn kind_from_proto(value: i32) -> Result<SpanKind, ConvertError> {
     }
 }
 
+/// Encodes an end reason. A reason that the protocol does not define is an error.
 pub(super) fn end_reason_to_proto(reason: EndReason) -> Result<proto::EndReason, ConvertError> {
     Ok(match reason {
         EndReason::Complete => proto::EndReason::Complete,
@@ -74,6 +77,7 @@ pub(super) fn end_reason_to_proto(reason: EndReason) -> Result<proto::EndReason,
     })
 }
 
+/// Decodes an end reason. An unknown value is an error, never a default.
 pub(super) fn end_reason_from_proto(value: i32) -> Result<EndReason, ConvertError> {
     Ok(match proto::EndReason::try_from(value) {
         Ok(proto::EndReason::Complete) => EndReason::Complete,
@@ -86,6 +90,7 @@ pub(super) fn end_reason_from_proto(value: i32) -> Result<EndReason, ConvertErro
     })
 }
 
+/// Encodes an outcome. An outcome that the protocol does not define is an error.
 pub(super) fn outcome_to_proto(outcome: RunOutcome) -> Result<proto::RunOutcome, ConvertError> {
     Ok(match outcome {
         RunOutcome::Success => proto::RunOutcome::Success,
@@ -95,6 +100,7 @@ pub(super) fn outcome_to_proto(outcome: RunOutcome) -> Result<proto::RunOutcome,
     })
 }
 
+/// Decodes an outcome. An unknown value is an error, never a default.
 pub(super) fn outcome_from_proto(value: i32) -> Result<RunOutcome, ConvertError> {
     Ok(match proto::RunOutcome::try_from(value) {
         Ok(proto::RunOutcome::Success) => RunOutcome::Success,

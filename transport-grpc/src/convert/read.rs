@@ -134,6 +134,7 @@ fn custom(lane: Arc<Lane>, event: proto::Custom) -> Result<BlockEvent, ConvertEr
     })))
 }
 
+/// Decodes the end of a lane, whose outcome is required.
 fn lane_closed(lane: Arc<Lane>, event: proto::LaneClosed) -> Result<BlockEvent, ConvertError> {
     use proto::lane_closed::Outcome;
     let outcome = match event.outcome {
@@ -153,6 +154,7 @@ fn pending(known: &Known, event: proto::PendingInterrupt) -> Result<PendingInter
     Ok(PendingInterrupt { lane: known.lane(event.lane)?, interrupt: interrupt_from_proto(event)? })
 }
 
+/// Decodes the end of a run with its pending interrupts and calls; lanes must have been declared.
 fn run_finished(known: &Known, event: proto::RunFinished) -> Result<BlockEvent, ConvertError> {
     let interrupts = event.interrupts.into_iter().map(|interrupt| pending(known, interrupt));
     let calls = event.pending_calls.into_iter();
@@ -166,6 +168,7 @@ fn run_finished(known: &Known, event: proto::RunFinished) -> Result<BlockEvent, 
     Ok(BlockEvent::RunFinished(Box::new(end)))
 }
 
+/// Decodes the failure of a run.
 fn run_failed(event: proto::RunFailed) -> Result<BlockEvent, ConvertError> {
     let failure = event.failure.ok_or(ConvertError::Missing { field: "run_failed.failure" })?;
     let mut end = RunFailed::new(run_from_proto(event.run)?, failure_from_proto(failure)?);
@@ -173,6 +176,7 @@ fn run_failed(event: proto::RunFailed) -> Result<BlockEvent, ConvertError> {
     Ok(BlockEvent::RunFailed(Box::new(end)))
 }
 
+/// Decodes a JSON patch, which must be an array.
 fn patch(bytes: &Bytes) -> Result<Vec<Value>, ConvertError> {
     let field = "state_delta.patch_json";
     match json(field, bytes, JsonDepth::MOST)? {

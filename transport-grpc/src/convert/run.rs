@@ -26,6 +26,7 @@ pub(super) fn run_to_proto(run: &RunInfo) -> proto::RunInfo {
     }
 }
 
+/// Decodes the identity of a run, which is required.
 pub(super) fn run_from_proto(run: Option<proto::RunInfo>) -> Result<Arc<RunInfo>, ConvertError> {
     let run = run.ok_or(ConvertError::Missing { field: "run" })?;
     Ok(Arc::new(RunInfo {
@@ -152,6 +153,7 @@ pub(super) fn agents_to_proto(source: &Source) -> Vec<proto::Agent> {
     agents
 }
 
+/// Decodes the path of a source: one agent per level below the root.
 pub(super) fn agents_from_proto(agents: Vec<proto::Agent>, depth: JsonDepth) -> Result<Source, ConvertError> {
     let mut source = Source::root();
     for agent in agents {
@@ -173,6 +175,7 @@ pub(super) fn agents_from_proto(agents: Vec<proto::Agent>, depth: JsonDepth) -> 
     Ok(source)
 }
 
+/// Encodes an origin, or `None` if it is empty, which most are.
 pub(super) fn origin_to_proto(origin: &Origin) -> Option<proto::Origin> {
     if *origin == Origin::default() {
         return None;

@@ -384,11 +384,11 @@ fn inputs_that_do_not_hold_are_refused_by_field() {
     let role = refused_input(|input| input.messages[0].role = 77);
     assert_eq!(role, "`message.role` has the unknown value 77: set it, or upgrade this side");
     let text = refused_input(|input| input.run_id = Bytes::from_static(b"\xff"));
-    assert_eq!(text, "`input.run_id` is not valid UTF-8");
+    assert_eq!(text, "`input.run_id` is not valid UTF-8: encode it as UTF-8");
     let json = refused_input(|input| input.state_json = Some(Bytes::from_static(b"{")));
     assert!(json.starts_with("`input.state_json` is not valid JSON: EOF"), "{json}");
     let object = refused_input(|input| input.messages[0].metadata_json = Some(Bytes::from_static(b"[]")));
-    assert_eq!(object, "`message.metadata_json` is not a JSON object");
+    assert_eq!(object, "`message.metadata_json` is not a JSON object: send one");
     let empty = refused_input(|input| input.messages[0].contents[0].content = None);
     assert_eq!(empty, "`message.contents.content` is missing: set it");
     let deep = Bytes::from("[".repeat(65) + &"]".repeat(65));
@@ -415,16 +415,16 @@ fn streams_that_do_not_hold_are_refused() {
     let delta = proto::BlockDelta { block: 7, delta: Bytes::new() };
     assert_eq!(
         read(event(proto::event::Event::BlockDelta(delta))),
-        "block 7 was not declared in this stream"
+        "block 7 was not declared in this stream: declare it before its first use"
     );
     let opened = proto::LaneOpened { lane: 3 };
     assert_eq!(
         read(event(proto::event::Event::LaneOpened(opened))),
-        "lane 3 was not declared in this stream"
+        "lane 3 was not declared in this stream: declare it before its first use"
     );
     let lane = proto::Lane { handle: 1, parent: 2, ..Default::default() };
     let orphan = proto::StreamMessage { lanes: vec![lane], ..Default::default() };
-    assert_eq!(read(orphan), "lane 2 was not declared in this stream");
+    assert_eq!(read(orphan), "lane 2 was not declared in this stream: declare it before its first use");
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub(crate) fn text(field: &'static str, bytes: Bytes) -> Result<ByteString, Conv
     ByteString::try_from(bytes).map_err(|_| ConvertError::NotUtf8 { field })
 }
 
+/// Decodes optional UTF-8 text; an error names the field.
 pub(crate) fn optional_text(
     field: &'static str,
     bytes: Option<Bytes>,
@@ -35,6 +36,7 @@ pub(super) fn kept(field: &'static str, bytes: &Bytes) -> Result<ByteString, Con
     Ok(ByteString::from(text))
 }
 
+/// Decodes optional UTF-8 text into memory of its own, so that a long message is not kept alive by a short id.
 pub(super) fn optional_kept(
     field: &'static str,
     bytes: Option<&Bytes>,
@@ -70,6 +72,7 @@ pub(super) fn json(field: &'static str, bytes: &Bytes, depth: JsonDepth) -> Resu
     serde_json::from_str(text).map_err(|source| ConvertError::Json { field, source })
 }
 
+/// Decodes optional JSON of at most `depth` levels; an error names the field.
 pub(super) fn optional_json(
     field: &'static str,
     bytes: Option<&Bytes>,
@@ -86,6 +89,7 @@ pub(super) fn optional_metadata_to_bytes(metadata: Option<&Arc<Metadata>>) -> Op
     metadata.map(|metadata| metadata_to_bytes(metadata))
 }
 
+/// Decodes optional metadata, which must be a JSON object.
 pub(super) fn optional_metadata(
     field: &'static str,
     bytes: Option<&Bytes>,

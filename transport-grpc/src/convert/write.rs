@@ -66,6 +66,7 @@ impl EventWriter {
         std::mem::take(&mut self.message)
     }
 
+    /// Returns the handle of a lane; declares the lane in the message on its first use.
     fn lane(&mut self, lane: &Arc<Lane>) -> u64 {
         self.declared.lane(lane, &mut self.message)
     }

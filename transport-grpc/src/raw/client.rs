@@ -93,6 +93,7 @@ impl RawClient {
         in_time(self.config.timeouts.open, "opening the stream", opening).await.map(RawStream)
     }
 
+    /// Returns a client of the channel with the message limit of the configuration.
     fn grpc(&self) -> tonic::client::Grpc<Channel> {
         tonic::client::Grpc::new(self.channel.clone())
             .max_decoding_message_size(self.config.limits.message_bytes)
@@ -119,6 +120,7 @@ impl RawClient {
     }
 }
 
+/// Waits until the channel can send; a lost connection is reported as unavailable.
 async fn ready(grpc: &mut tonic::client::Grpc<Channel>) -> Result<(), Status> {
     grpc.ready().await.map_err(|error| Status::unavailable(format!("the connection is gone: {error}")))
 }

@@ -28,6 +28,7 @@ pub(super) struct RawPump {
 }
 
 impl RawPump {
+    /// Returns the stream of a response, bounded by the deadline of the client and the end of the server.
     pub(super) fn new(payloads: Payloads, bounds: &Bounds, shared: Arc<Shared>) -> Self {
         Self {
             payloads: Some(payloads),

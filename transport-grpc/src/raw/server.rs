@@ -187,6 +187,7 @@ impl<S: RawService> ServerStreamingService<Bytes> for Handler<S> {
 }
 
 impl<S: RawService> RawServer<S> {
+    /// Calls the service, and wraps its response as a stream that the watchdog observes.
     async fn answer(
         &self,
         method: String,

@@ -34,6 +34,7 @@ pin_project! {
 }
 
 impl<B> TimedBody<B> {
+    /// Returns a request body that must arrive within `limit`.
     pub(crate) fn new(body: B, limit: Option<Duration>, statuses: Statuses) -> Self {
         Self { body, limit: limit.map(|limit| Box::pin(tokio::time::sleep(limit))), statuses }
     }

@@ -122,6 +122,7 @@ impl AgentStream for Handler {
 }
 
 impl Handler {
+    /// Returns the response stream of a run, observed by the watchdog.
     fn stream(
         &self,
         run: &RunId,
@@ -157,6 +158,7 @@ impl Handler {
         self.valid(opening(open))
     }
 
+    /// Decodes a run id, which must not be empty.
     fn run_id(&self, id: bytes::Bytes) -> Result<RunId, Status> {
         if id.is_empty() {
             return self.valid(Err(ConvertError::Missing { field: "run_id" }));
@@ -190,6 +192,7 @@ impl Handler {
     }
 }
 
+/// Decodes the first message of a publication.
 fn opening(open: proto::PublishOpen) -> Result<PublishRequest, ConvertError> {
     Ok(PublishRequest {
         agent: text("open.agent", open.agent)?.to_string(),

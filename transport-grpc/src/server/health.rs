@@ -27,6 +27,7 @@ impl Health {
         Self { names }
     }
 
+    /// Returns `true` for the names of mounted services, and for the empty name of the whole server.
     fn knows(&self, name: &str) -> bool {
         name.is_empty() || self.names.contains(&name)
     }
@@ -75,14 +76,17 @@ impl health_server::Health for Health {
     }
 }
 
+/// Returns the shutdown signal of the server that received the request.
 fn stopping<T>(request: &Request<T>) -> Stopping {
     request.extensions().get::<Stopping>().cloned().unwrap_or_default()
 }
 
+/// Returns `true` once the server drains or is about to.
 fn is_stopping(stopping: &Stopping) -> bool {
     stopping.leaving.is_cancelled() || stopping.draining.is_cancelled()
 }
 
+/// Returns the serving status for the stage of the server.
 fn state(stopping: &Stopping) -> HealthCheckResponse {
     response(if is_stopping(stopping) { ServingStatus::NotServing } else { ServingStatus::Serving })
 }

@@ -91,6 +91,7 @@ impl Statuses {
         self.status(Code::Unavailable, reason, message.to_owned(), facts.into_iter().collect(), true)
     }
 
+    /// Returns a status with machine-readable details: the reason, and the facts about it.
     fn status(
         self,
         code: Code,
@@ -107,6 +108,7 @@ impl Statuses {
     }
 }
 
+/// Returns the gRPC code and the reason of a refusal.
 fn code_and_reason(kind: RefusalKind) -> (Code, &'static str) {
     match kind {
         RefusalKind::NotFound => (Code::NotFound, "NOT_FOUND"),

@@ -42,6 +42,7 @@ pub(crate) struct TimedConnector<C> {
 }
 
 impl<C> TimedConnector<C> {
+    /// Returns a connector that reuses parked sockets before it opens new ones.
     pub(crate) fn new(connector: C, limit: Duration, parked: Arc<Parked>, is_http2: bool) -> Self {
         Self { connector, limit, parked, is_http2, watch: None }
     }

@@ -59,6 +59,7 @@ enum State {
 }
 
 impl BodyDecoder {
+    /// Returns a decoder at the beginning of a body.
     pub(crate) fn new(framing: Framing) -> Self {
         let state = match framing {
             Framing::Chunked => State::Size { size: 0, digits: 0 },

@@ -159,6 +159,7 @@ impl Lent {
         self.noted = self.may_be_taken.then(Vec::new);
     }
 
+    /// Records the bytes of a response head, until the head is complete or too long.
     fn note(&mut self, bytes: &[u8]) {
         if let Some(noted) = &mut self.noted {
             noted.extend_from_slice(bytes);

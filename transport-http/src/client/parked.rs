@@ -30,6 +30,7 @@ impl fmt::Debug for Parked {
 }
 
 impl Parked {
+    /// Returns a pool that holds `limit` sockets for at most `keep` each.
     pub(crate) fn new(limit: usize, keep: Duration) -> Arc<Self> {
         Arc::new(Self { waiting: Mutex::default(), limit, keep })
     }
@@ -77,6 +78,7 @@ impl Parked {
     }
 }
 
+/// Returns `true` if both addresses have the same scheme, host and port.
 fn is_same(one: &Uri, other: &Uri) -> bool {
     one.scheme() == other.scheme() && one.authority() == other.authority()
 }

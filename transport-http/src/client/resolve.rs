@@ -22,6 +22,7 @@ pub(super) enum Resolver {
 }
 
 impl Resolver {
+    /// Returns a resolver that answers every name with `pinned`, or asks the system.
     pub(super) fn new(pinned: Option<IpAddr>, watch: Option<Arc<dyn CallWatch>>) -> Self {
         pinned.map_or_else(|| Self::System(GaiResolver::new(), watch), Self::Fixed)
     }

@@ -65,6 +65,7 @@ impl std::fmt::Debug for OwnBody {
 }
 
 impl StreamBody {
+    /// Returns the body of a response. An HTTP/1.1 body with known framing is read from its socket directly.
     pub(crate) fn new(response: Response<Incoming>, loan: Option<LoanRef>, parked: &Arc<Parked>) -> Self {
         let framing = Framing::of(response.headers()).filter(|_| response.version() == Version::HTTP_11);
         let closes = response.headers().get_all(header::CONNECTION).iter().any(|value| value != "keep-alive");
@@ -123,6 +124,7 @@ impl Lending {
 }
 
 impl OwnBody {
+    /// Reads from the socket and decodes the framing. Returns `None` at the end of the body.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
         while !self.decoder.has_ended() {
             let mut room = [MaybeUninit::uninit(); READ_BYTES];
@@ -239,6 +241,7 @@ pub struct SseStream {
 }
 
 impl SseStream {
+    /// Returns a stream of events whose head has already been received.
     pub(crate) fn new(head: Response<()>, bytes: ByteStream, limits: DecodeLimits) -> Self {
         let upstream = bytes.upstream.clone();
         Self { head, bytes: Some(bytes), decoder: Decoder::new(limits), upstream }

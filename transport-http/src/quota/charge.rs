@@ -14,6 +14,7 @@ use super::{Quotas, SOON};
 #[derive(Debug, Clone)]
 pub struct BodyCharge(Arc<Charge>);
 
+/// The bytes that one request body has charged.
 #[derive(Debug)]
 struct Charge {
     quotas: Quotas,
@@ -82,6 +83,7 @@ impl BodyCharge {
         self.0.quotas.give_back(held.account.as_ref(), bytes);
     }
 
+    /// Locks the charge. A panic of another holder leaves it valid.
     fn held(&self) -> MutexGuard<'_, Held> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,6 +97,7 @@ impl Drop for Charge {
 }
 
 impl Quotas {
+    /// Charges bytes to all callers and to the account. Charges nothing if either limit is exceeded.
     fn take(&self, account: Option<&(Account, Option<usize>)>, bytes: usize) -> Result<(), ServiceError> {
         let max = self.0.limits.bodies;
         let before = self.0.bodies.fetch_add(bytes, Ordering::Relaxed);
@@ -117,11 +120,13 @@ impl Quotas {
         Err(self.refused_by(ServiceError::over_quota(account, Resource::Bytes, max, SOON)))
     }
 
+    /// Returns bytes to all callers and to the account.
     fn give_back(&self, account: Option<&(Account, Option<usize>)>, bytes: usize) {
         self.0.bodies.fetch_sub(bytes, Ordering::Relaxed);
         self.give_back_to(account, bytes);
     }
 
+    /// Returns bytes to the account alone.
     fn give_back_to(&self, account: Option<&(Account, Option<usize>)>, bytes: usize) {
         let Some((account, _)) = account.filter(|_| bytes > 0) else { return };
         if let Some(used) = self.accounts().used.get_mut(&account.network()) {

@@ -23,12 +23,12 @@ type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The body did not arrive within the limit `body`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the body of the request did not arrive within the limit `body`")]
+#[error("the body of the request did not arrive within the limit `body`: send it faster, or raise the limit")]
 pub(crate) struct BodyTooSlow;
 
 /// The body is longer than the limit `body_bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the body of the request is longer than the limit `body_bytes`")]
+#[error("the body of the request is longer than the limit `body_bytes`: send less, or raise the limit")]
 pub(crate) struct BodyTooLong;
 
 /// The limits of request bodies, as an extension of every request.

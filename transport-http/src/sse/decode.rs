@@ -53,7 +53,9 @@ pub struct Event {
 #[non_exhaustive]
 pub enum DecodeError {
     /// A line is too long.
-    #[error("the line of the event stream at byte {position} is longer than {limit} bytes (limit `line`)")]
+    #[error(
+        "the line of the event stream at byte {position} is longer than {limit} bytes (limit `line`): raise the limit"
+    )]
     LineTooLong {
         /// The start of the line, counted from the start of the stream.
         position: u64,
@@ -62,7 +64,7 @@ pub enum DecodeError {
     },
     /// An event is too long.
     #[error(
-        "the event before byte {position} of the event stream is longer than {limit} bytes (limit `event`)"
+        "the event before byte {position} of the event stream is longer than {limit} bytes (limit `event`): raise the limit"
     )]
     EventTooLong {
         /// The start of the line that exceeds the limit.
@@ -71,7 +73,7 @@ pub enum DecodeError {
         limit: usize,
     },
     /// A field is not valid UTF-8.
-    #[error("the event stream is not UTF-8 at byte {position}")]
+    #[error("the event stream is not UTF-8 at byte {position}: the upstream must encode it as UTF-8")]
     InvalidUtf8 {
         /// The position of the first invalid byte.
         position: u64,

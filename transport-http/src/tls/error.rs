@@ -7,7 +7,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum TlsError {
     /// A file cannot be read, or contains no usable PEM.
-    #[error("cannot read {what} from {path}: {reason}; give a PEM file that holds it")]
+    #[error("cannot read {what} from {path}: {reason}; give a PEM file that contains it")]
     Pem {
         /// The expected item.
         what: &'static str,
@@ -17,7 +17,9 @@ pub enum TlsError {
         reason: String,
     },
     /// Certificates, key or authorities do not match.
-    #[error("the TLS configuration does not hold: {0}")]
+    #[error(
+        "the TLS configuration is invalid: {0}; check that certificate, key and authorities belong together"
+    )]
     Unusable(String),
 }
 

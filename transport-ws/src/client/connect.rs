@@ -120,6 +120,7 @@ fn request(options: &ConnectOptions) -> Result<Request, Error> {
     Ok(request)
 }
 
+/// Opens a TCP connection, with TLS for `wss` addresses.
 async fn dial(options: &ConnectOptions, uri: &Uri) -> Result<Box<dyn Io>, Error> {
     let problem = |problem: &str| Error::Address { url: options.url.clone(), problem: problem.to_owned() };
     let host = uri.host().ok_or_else(|| problem("it has no host"))?;
@@ -132,6 +133,7 @@ async fn dial(options: &ConnectOptions, uri: &Uri) -> Result<Box<dyn Io>, Error>
     if secure { encrypt(options, host, stream).await } else { Ok(Box::new(stream)) }
 }
 
+/// Performs the TLS handshake with the settings of the options.
 #[cfg(feature = "tls")]
 async fn encrypt(options: &ConnectOptions, host: &str, stream: TcpStream) -> Result<Box<dyn Io>, Error> {
     use tokio_rustls::TlsConnector;

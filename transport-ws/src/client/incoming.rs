@@ -64,6 +64,7 @@ pub(crate) enum Incoming {
     Other,
 }
 
+/// All fields that a message can have; [`into_message`](Self::into_message) checks which ones its type requires.
 #[derive(Deserialize)]
 struct Fields<'a> {
     #[serde(rename = "type", borrow)]
@@ -90,6 +91,7 @@ struct Fields<'a> {
     payload: Option<Value>,
 }
 
+/// An agent in the reply to a list request.
 #[derive(Deserialize)]
 struct Agent {
     name: String,
@@ -116,6 +118,8 @@ impl Incoming {
 }
 
 impl Fields<'_> {
+    /// Returns the message of the type `kind`, or `None` if a field is missing. `whole` keeps the payload of an event
+    /// unparsed.
     fn into_message(self, whole: &Bytes) -> Option<Incoming> {
         Some(match &*self.kind {
             "event" => Incoming::Event {

@@ -141,6 +141,7 @@ impl Link {
         }
     }
 
+    /// Sends a close frame, without waiting for the reply.
     pub(crate) async fn close(&self) {
         // A connection that is already lost is closed, too.
         self.send(Message::Close(Some(CloseFrame { code: 1000.into(), reason: "".into() })))
@@ -285,6 +286,7 @@ impl Reader {
         }
     }
 
+    /// Passes an item to the reader of a run. Waits while its queue is full, which stops reading from the socket.
     async fn enqueue(&self, run: &str, item: Item) {
         // Events that were in flight when the run was unwatched are dropped.
         let queue = self.shared.open().runs.get(run).cloned();
@@ -293,6 +295,7 @@ impl Reader {
         }
     }
 
+    /// Passes the last item to the reader of a run, and removes the run.
     async fn end_run(&self, run: &str, item: Item) {
         let queue = self.shared.open().runs.remove(run);
         if let Some(queue) = queue {
@@ -369,6 +372,7 @@ impl Reader {
 }
 
 impl Expected {
+    /// Completes the request with an error.
     fn fail(self, error: Error) {
         // A request that no longer waits has dropped the receiver.
         match self {

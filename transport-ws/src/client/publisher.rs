@@ -37,6 +37,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
+    /// Returns a publisher whose first payload is `acknowledged + 1`.
     pub(crate) fn new(
         link: Link,
         reference: String,
@@ -116,6 +117,7 @@ impl Publisher {
         self.end().await
     }
 
+    /// Sends the end of the publication, and waits until the server has stored all payloads.
     pub(crate) async fn end(&mut self) -> Result<(), Error> {
         let reference = Some(self.reference.as_str());
         let text = Outgoing { reference, ..Outgoing::of("finish") }.to_text()?;
@@ -155,6 +157,7 @@ impl Publisher {
         self.wait_until(|progress| progress.acknowledged >= last).await
     }
 
+    /// Returns the error with which the server refused the publication, if it has.
     fn check(&self) -> Result<(), Error> {
         match &self.progress.borrow().refused {
             Some(message) => Err(Error::Rejected { code: "refused".to_owned(), message: message.clone() }),

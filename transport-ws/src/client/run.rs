@@ -82,6 +82,7 @@ pub struct RunEvents {
 }
 
 impl RunEvents {
+    /// Returns the reader of a run whose items the link enqueues.
     pub(crate) fn new(run: String, items: mpsc::Receiver<Item>, link: Link) -> Self {
         Self { run, items, link, done: false }
     }

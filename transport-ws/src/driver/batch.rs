@@ -19,6 +19,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
+    /// Returns `true` if the batch contains no complete message.
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }

@@ -45,6 +45,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// Returns a clock that expects the first input within the ping interval.
     pub(crate) fn new(timeouts: Timeouts) -> Self {
         let now = Instant::now();
         let timer = Box::pin(sleep_until(now + timeouts.ping));
@@ -131,6 +132,7 @@ impl Clock {
         }
     }
 
+    /// Returns the next alarm. While the connection closes, only the close timeout counts.
     fn earliest(&self, owed: Option<Duration>) -> (Instant, Alarm) {
         if let Some(since) = self.closing {
             return (since + self.timeouts.close, Alarm::Closing);

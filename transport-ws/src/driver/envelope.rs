@@ -79,6 +79,7 @@ pub(crate) struct EventWriter<'a> {
 }
 
 impl<'a> EventWriter<'a> {
+    /// Returns a writer of the payloads of one event. The message is text or binary, as the envelope determines.
     pub(crate) fn new(batch: &'a mut Batch, envelope: &'a Envelope, number: u64, binary: bool) -> Self {
         // With a JSON envelope the message is text, whatever the encoder is.
         let binary = match envelope {
@@ -94,6 +95,7 @@ impl<'a> EventWriter<'a> {
         self.end_payload(false);
     }
 
+    /// Ends the current payload, if there is one. `more` is set if another payload of the same event follows.
     fn end_payload(&mut self, more: bool) {
         if self.payloads > 0 {
             let start = self.batch.start();

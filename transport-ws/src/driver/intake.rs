@@ -29,6 +29,7 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
+    /// Returns an intake that accepts `frames` messages per second, with bursts of as many.
     pub(crate) fn new(quotas: &Quotas, frames: usize) -> Self {
         let each = Duration::from_secs(1) / u32::try_from(frames.max(1)).unwrap_or(u32::MAX);
         Self {

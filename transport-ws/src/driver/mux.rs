@@ -86,6 +86,7 @@ enum Outcome {
 }
 
 impl MuxSession {
+    /// Returns the state of a connection with several runs. `agent` is the agent of the path, if it names one.
     pub(crate) fn new(
         shared: Arc<Shared>,
         caller: Arc<Caller>,
@@ -115,7 +116,10 @@ impl MuxSession {
         let fresh = std::mem::replace(&mut self.fresh, false);
         if let Request::Auth { token } = request {
             if !fresh {
-                return Err(CloseReason::new(CloseReason::BAD_MESSAGE, "`auth` comes first or not at all"));
+                return Err(CloseReason::new(
+                    CloseReason::BAD_MESSAGE,
+                    "`auth` must be the first message: connect again",
+                ));
             }
             self.owes_token = false;
             self.authenticate(token);
@@ -168,7 +172,7 @@ impl Session for MuxSession {
             Ok(request) => self.handle_request(request, text.as_ref()),
             Err(RequestError::Foreign(problem)) => Err(CloseReason::new(CloseReason::BAD_MESSAGE, problem)),
             Err(RequestError::Refused { .. }) if self.owes_token => {
-                Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "bring a token in `auth` first"))
+                Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "send a token in `auth` first"))
             }
             Err(RequestError::Refused { reference, message, known }) => {
                 self.fresh = false;
@@ -182,7 +186,7 @@ impl Session for MuxSession {
     fn handle_binary(&mut self, data: &Bytes) -> Result<(), CloseReason> {
         self.fresh = false;
         if self.owes_token {
-            return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "bring a token in `auth` first"));
+            return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "send a token in `auth` first"));
         }
         let Some((reference, number, at)) = binary::read_payload(data) else {
             let reason = "a binary message must be a payload (docs/websocket.md, binary messages)";
@@ -249,6 +253,7 @@ impl Session for MuxSession {
     }
 }
 
+/// Encodes a reply as a text message.
 fn write_reply(batch: &mut Batch, reply: &Reply) {
     reply.write(batch.bytes());
     batch.end_message(false);

@@ -47,11 +47,13 @@ enum State {
 }
 
 impl PlainSession {
+    /// Returns the state of a connection for one run of `agent`, which the first message starts.
     pub(crate) fn new(shared: Arc<Shared>, caller: Arc<Caller>, agent: String) -> Self {
         let owes_token = shared.requires_token(&caller, Some(&agent));
         Self { shared, caller, agent, owes_token, state: State::Waiting }
     }
 
+    /// Watches the run that was started; its payloads are sent without envelope.
     fn follow(&mut self, started: StartedRun, encoder: Box<dyn EventEncoder>) -> State {
         let mut subscriptions = Subscriptions::default();
         subscriptions.add(Subscription {
@@ -75,7 +77,7 @@ impl Session for PlainSession {
         }
         let json_depth = self.shared.config.limits.json_depth;
         if depth::is_deeper_than(text, json_depth) {
-            let reason = format!("JSON is nested deeper than {json_depth} levels");
+            let reason = format!("JSON is nested deeper than {json_depth} levels: flatten it");
             return Err(CloseReason::new(CloseReason::BAD_MESSAGE, reason));
         }
         let read = self

@@ -60,6 +60,8 @@ pub(crate) enum Step {
 }
 
 impl Publisher {
+    /// Returns a publisher and the receiver of its payloads. The channel holds the window, so that a client within its
+    /// window never waits.
     pub(crate) fn new(limits: &Limits, open: OpenGuard) -> (Self, mpsc::Receiver<Feed>) {
         // One more than the window, for the finish.
         let (inbox, receiver) = mpsc::channel(limits.window_payloads.saturating_add(1));
@@ -100,6 +102,7 @@ impl Publisher {
         self.inbox = None;
     }
 
+    /// Returns `true` if the client has abandoned the publication.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.inbox.is_none()
     }

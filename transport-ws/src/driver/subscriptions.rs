@@ -94,14 +94,17 @@ enum Turn {
 }
 
 impl Subscriptions {
+    /// Returns the number of watched runs.
     pub(crate) fn len(&self) -> usize {
         self.followed.len()
     }
 
+    /// Returns `true` if the run is watched on this connection.
     pub(crate) fn contains(&self, run: &str) -> bool {
         self.followed.iter().any(|followed| followed.subscription.run == run)
     }
 
+    /// Adds a run. Its stream wakes only itself: the driver polls the runs that were woken.
     pub(crate) fn add(&mut self, subscription: Subscription) {
         let signal =
             Arc::new(Signal { is_set: AtomicBool::new(true), connection: Arc::clone(&self.connection) });
@@ -240,6 +243,7 @@ impl Subscription {
         }
     }
 
+    /// Encodes one event as one or more messages.
     fn encode(&mut self, numbered: &NumberedEvent, batch: &mut Batch) {
         let mut writer = EventWriter::new(batch, &self.envelope, numbered.number, self.encoder.is_binary());
         self.encoder.encode(&numbered.event, &mut writer);

@@ -67,6 +67,7 @@ pub(crate) fn read_event(message: &[u8]) -> Option<(&str, u64, u32, bool, usize)
     Some((run, u64::from_be_bytes(*number), k & !MORE, k & MORE != 0, 15 + length))
 }
 
+/// Appends a name with its length. A name beyond the largest length is truncated.
 fn write_name(name: &str, out: &mut Vec<u8>) {
     let length = u16::try_from(name.len()).unwrap_or(u16::MAX);
     out.extend_from_slice(&length.to_be_bytes());

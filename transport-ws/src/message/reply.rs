@@ -158,12 +158,14 @@ impl Serialize for Reply {
     }
 }
 
+/// Writes the fields that every reply about a run has.
 fn answer<S: SerializeStruct>(out: &mut S, kind: &str, reference: &str, run: &str) -> Result<(), S::Error> {
     out.serialize_field("type", kind)?;
     out.serialize_field("ref", reference)?;
     out.serialize_field("run", run)
 }
 
+/// Writes a field if it has a value.
 fn optional<S: SerializeStruct>(
     out: &mut S,
     name: &'static str,
@@ -175,6 +177,7 @@ fn optional<S: SerializeStruct>(
     }
 }
 
+/// Encodes an agent in the reply to `list`.
 struct Agent<'a>(&'a AgentInfo);
 
 impl Serialize for Agent<'_> {

@@ -53,10 +53,12 @@ impl<'a> Request<'a> {
     /// Parses a text message.
     pub(crate) fn parse(text: &'a str, json_depth: usize) -> Result<Self, RequestError> {
         if depth::is_deeper_than(text, json_depth) {
-            return Err(RequestError::Foreign(format!("JSON is nested deeper than {json_depth} levels")));
+            return Err(RequestError::Foreign(format!(
+                "JSON is nested deeper than {json_depth} levels: flatten it"
+            )));
         }
         let fields: Fields<'a> = serde_json::from_str(text)
-            .map_err(|error| RequestError::Foreign(format!("no message: {error}")))?;
+            .map_err(|error| RequestError::Foreign(format!("not a message of this protocol: {error}")))?;
         fields.into_request()
     }
 
@@ -112,6 +114,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// Returns the request of the type `kind`, or a refusal that names the missing field.
     fn into_request(mut self) -> Result<Request<'a>, RequestError> {
         let kind = std::mem::take(&mut self.kind);
         let reference = self.reference.take();
@@ -152,7 +155,8 @@ impl<'a> Fields<'a> {
             "finish" => Request::Finish { reference: named()? },
             "abandon" => Request::Abandon { reference: named()? },
             _ => {
-                let message = format!("no message of type `{kind}` in this version of the protocol");
+                let message =
+                    format!("unknown message type `{kind}`: send one of this version of the protocol");
                 return Err(RequestError::Refused { reference, message, known: false });
             }
         })

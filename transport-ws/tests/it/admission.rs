@@ -117,7 +117,7 @@ async fn without_a_token_nothing_reaches_the_service() {
     assert_eq!(silent.closed().await.unwrap(), (4401, "no token in time".into()));
     let mut binary = host.raw().await;
     binary.write(&frame(0x82, b"\x02\0\0\0\0\0\0\0\x01\0\x01p", Some([0; 4]))).await;
-    assert_eq!(binary.closed().await.unwrap(), (4401, "bring a token in `auth` first".into()));
+    assert_eq!(binary.closed().await.unwrap(), (4401, "send a token in `auth` first".into()));
     let mut plain = host.plain("echo").await;
     assert_eq!(plain.closed().await.unwrap().0, 4401);
     assert_eq!(host.service.calls(), 0);

@@ -4,7 +4,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::interop::peers;
+use crate::interop::{EVERYTHING, peers, programs};
 use crate::invocation::Invocation;
 use crate::project::Project;
 
@@ -39,7 +39,16 @@ pub(crate) fn has_nextest(project: &Project) -> bool {
     project.cargo(["nextest", "--version"]).output().is_ok()
 }
 
-/// Returns `cargo nextest run`, or `cargo test` if nextest is not installed.
-pub(crate) fn test_runner(project: &Project) -> Invocation {
-    if has_nextest(project) { project.cargo(["nextest", "run"]) } else { project.cargo(["test"]) }
+/// Returns a call of nextest for all tests, or `cargo test` if nextest is not installed.
+pub(crate) fn test_runner(project: &Project) -> Result<Invocation> {
+    if !has_nextest(project) {
+        return Ok(project.cargo(["test"]).args(EVERYTHING));
+    }
+    Ok(project.cargo(["nextest", "run", "--profile", "ci"]).args(programs::selection(project)?))
+}
+
+/// Returns how many tests run side by side where most of them wait for sockets and clocks: two for each core.
+pub(crate) fn waiting_threads() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    (2 * cores).to_string()
 }

@@ -1,5 +1,5 @@
-//! That the hot path gives what the general way gives: over frames of the shape it knows, and over frames that were bent
-//! out of it (members twice, moved, unknown, of another type, in another order, spaced; bytes put in and taken out).
+//! The hot path emits what the general path emits: over frames of the shape it handles, and over mutated frames
+//! (members repeated, moved, unknown, of another type, reordered, with white space; bytes inserted and removed).
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::config::{DecodeConfig, Marks};
 use crate::wire::StreamItem;
 
-/// JSON in which a member may come twice.
+/// JSON in which a member may be repeated.
 #[derive(Debug, Clone)]
 enum Json {
     Plain(&'static str),
@@ -19,7 +19,7 @@ enum Json {
 }
 use Json::{Array, Object, Plain};
 
-/// A number that decides.
+/// A random number that selects a variant.
 type Dice = u16;
 
 const KEYS: [&str; 22] = [
@@ -66,7 +66,7 @@ const VALUES: [&str; 18] = [
     r#"[{"text":"more"}]"#,
     r#"{"artifactId":"a1","parts":[{"text":"other"}]}"#,
 ];
-/// What stands between the quotes.
+/// Texts between the quotes.
 const WORDS: [&str; 18] = [
     "",
     " ",
@@ -96,7 +96,7 @@ fn quoted(words: &str) -> &'static str {
     Box::leak(format!("\"{words}\"").into_boxed_str())
 }
 
-/// A chunk: in a wrapper or flat, in an envelope or bare.
+/// Returns a chunk: in a wrapper or flat, in an envelope or bare.
 fn chunk(id: Dice, words: &str, append: bool, form: Dice) -> Json {
     let (is_flat, is_rpc, is_named, is_last) =
         (form & 1 > 0, form & 2 > 0, form & 4 > 0, form & 0x18 == 0x18);
@@ -153,7 +153,7 @@ impl Json {
         }
     }
 
-    /// The objects in it, one chosen.
+    /// Returns one of the contained objects.
     fn object(&mut self, dice: Dice) -> Option<&mut Vec<(&'static str, Json)>> {
         fn collect(json: &Json, path: &mut Vec<Vec<usize>>, at: &[usize]) {
             match json {
@@ -188,7 +188,7 @@ impl Json {
         }
     }
 
-    /// Bends it once.
+    /// Mutates the value once.
     fn bend(&mut self, [what, place, member, other]: [Dice; 4]) {
         let Some(members) = self.object(place) else { return };
         let at = usize::from(member) % members.len().max(1);
@@ -214,7 +214,7 @@ struct Bent {
     frame: Json,
     bends: Vec<[Dice; 4]>,
     space: Dice,
-    /// A character put in (or taken out), and where.
+    /// A character that is inserted (or removed), and its position.
     byte: Option<(Option<char>, Dice)>,
 }
 
@@ -242,7 +242,7 @@ impl fmt::Debug for Bent {
 }
 
 fn arb_frames() -> impl Strategy<Value = Vec<Bent>> {
-    // Few forms per stream, so that shapes are met again.
+    // Few forms per stream, so that shapes recur.
     any::<[Dice; 2]>().prop_flat_map(|forms| {
         let words = (0..WORDS.len()).prop_map(|at| WORDS[at]);
         let bends = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(any::<[Dice; 4]>(), 1..3)];
@@ -275,7 +275,7 @@ const NAMELESS: &str = r#"{"statusUpdate":{"status":{"state":"TASK_STATE_WORKING
 const DONE: &str =
     r#"{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_COMPLETED"}}}"#;
 
-/// Everything that a stream leaves behind.
+/// Returns everything that a stream leaves behind.
 fn told(
     config: DecodeConfig,
     frames: &[ByteString],
@@ -305,7 +305,7 @@ proptest! {
     }
 }
 
-/// The test above would also pass if the hot path took nothing.
+/// The test above would also pass if the hot path handled nothing.
 #[test]
 fn chunks_of_a_stream_take_the_hot_path() {
     let (mut decoder, mut out) = (Decoder::new(DecodeConfig::root()), Vec::new());

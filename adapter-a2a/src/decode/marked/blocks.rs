@@ -1,4 +1,4 @@
-//! Marked artifacts that begin, grow and end: words, thoughts and tool calls.
+//! Marked artifacts with a beginning and an end: text, thinking and tool calls.
 
 use aqueduct_core::block::{Thinking, ToolUse};
 use aqueduct_core::{
@@ -23,7 +23,7 @@ enum Fragment {
 }
 
 impl Block {
-    /// More words of it.
+    /// Returns the next fragment with that text.
     fn say(&mut self, words: ByteString) -> ContentBlock {
         self.text.push(&words);
         self.broken |= self.after_complete;
@@ -37,7 +37,7 @@ impl Block {
 }
 
 impl Decoder {
-    /// Reads an artifact if it bears a mark, or follows one that did.
+    /// Decodes an artifact if it has a mark, or continues one that had.
     pub(in super::super) fn marked_artifact(
         &mut self,
         artifact: &mut Artifact<'_>,
@@ -51,7 +51,7 @@ impl Decoder {
             return false;
         }
         let id = ByteString::from(artifact.artifact_id.as_str());
-        // What an earlier turn has shown, and somebody else has read.
+        // An earlier turn has shown it, and another client has decoded it.
         if !arrival.live && !is_known && self.memory.artifacts.contains_key(&*id) {
             return true;
         }
@@ -64,7 +64,7 @@ impl Decoder {
             kind::TOOL_CALL if !is_known => self.begin_call(&id, &mark, parts.first(), sink),
             kind::TOOL_RESULT | kind::CUSTOM => self.tell(&id, &mark, &parts, arrival, sink),
             "" | kind::TEXT | kind::THINKING | kind::TOOL_CALL => {}
-            // A kind of a later version: whatever it holds is told as it looks.
+            // A kind of a later version is decoded like an unmarked artifact.
             _ => {
                 artifact.parts = parts;
                 return false;
@@ -78,7 +78,7 @@ impl Decoder {
         true
     }
 
-    /// More words of a marked artifact that is known; false if it is not, or holds no words.
+    /// Decodes more text of a marked artifact. Returns `false` if it is unknown or the chunk has no text.
     pub(in super::super) fn marked_words(
         &mut self,
         id: &str,
@@ -100,8 +100,8 @@ impl Decoder {
         true
     }
 
-    /// Reads a status message that is a piece of a block. Its id says where it stands, so a history that repeats it
-    /// adds nothing.
+    /// Decodes a status message that is a fragment of a block. Its id contains its position, so a history that repeats
+    /// it adds nothing.
     pub(super) fn marked_note(
         &mut self,
         id: &ByteString,
@@ -213,7 +213,7 @@ impl Decoder {
             block.message = parent.message.clone();
             block.track = parent.track.clone();
         }
-        // The call ends what is open on its track, and must end nothing else.
+        // The call ends the open block of its track, and must end no other.
         let path = ByteString::from(block.source.path());
         if let Some(track) = marked.interrupted.remove(&path) {
             block.track = track;
@@ -224,7 +224,7 @@ impl Decoder {
             first.and_then(data_of).and_then(|data| Some(ByteString::from(data.get("name")?.as_str()?)));
         let use_ = ToolUse { id: Some(id.clone().into()), name, arguments: ByteString::new() };
         let mut update = self.block_update(&block, ContentBlock::ToolUse(use_));
-        // Only the parent's message matters to a call.
+        // For a call only the message of the parent matters.
         if mark.text("message").is_none() && mark.text("parent").is_none() {
             update.message_id = None;
         }
@@ -243,13 +243,14 @@ impl Decoder {
         update
     }
 
-    /// What a chunk adds to its block; of a whole artifact, what is new of it.
+    /// Emits the content that a chunk adds to its block; of a complete artifact, the part that is new.
     fn fragments(&mut self, id: &ByteString, parts: &[Part<'_>], is_whole: bool, sink: &mut Sink<'_>) {
         let Some(block) = self.memory.marked.blocks.get(id).filter(|block| block.what != What::Told) else {
             return;
         };
         let found: Vec<_> = parts.iter().filter_map(|part| fragment(part, block.what, sink)).collect();
-        // Our artifacts only grow, so what is new of a whole one begins where the last chunk ended.
+        // Artifacts of Aqueduct's own server only grow, so the new part of a complete one begins where the last chunk
+        // ended.
         let mut known = if is_whole { block.text.len() } else { 0 };
         for fragment in found {
             let fragment = match fragment {
@@ -258,7 +259,7 @@ impl Decoder {
                     known = known.saturating_sub(words.len());
                     Fragment::Words(new)
                 }
-                // The machine knows a seal that it has.
+                // The stream machine deduplicates seals.
                 other => other,
             };
             self.speak(id, fragment, sink);

@@ -1,19 +1,20 @@
-//! What Aqueduct's own server sends, read back as it was: the [marks](crate::mark) say what A2A cannot.
+//! Decodes what Aqueduct's own server sends into the original stream: the [marks](crate::mark) contain what A2A cannot
+//! express.
 //!
-//! The stream machine behind the decoder decides when blocks open and end, so it is told what makes it decide
-//! as the first one did:
+//! The stream machine behind the decoder decides when blocks open and end. It receives the updates that lead it to the
+//! same decisions as the original one:
 //!
 //! ```text
-//!   block begins            a message of its own, so that nothing is glued to it
+//!   block begins            a message of its own, so that nothing is appended to it
 //!   … continues another     the same message: appended
 //!   … replaces another      the same message: its first words replace
 //!   ends, complete          `last`
-//!   ends, interrupted       nothing: what begins next on its track ends it
+//!   ends, interrupted       nothing: the next block on its track ends it
 //!   ends, replaced          nothing: the block that replaces it ends it
 //!   ends, closed            nothing: its lane or the run ends it
 //! ```
 //!
-//! What is not here: pieces without a mark, which are read as every other agent's.
+//! Not here: pieces without a mark, which are decoded like those of every other agent.
 
 mod blocks;
 mod signals;
@@ -34,17 +35,17 @@ use crate::config::Marks;
 use crate::wire::{Content, Part};
 use serde_json::Value;
 
-/// What a marked artifact is.
+/// The kind of a marked artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     Text,
     Thinking,
     Call,
-    /// Told part by part: results and custom content.
+    /// Emitted part by part: results and custom content.
     Told,
 }
 
-/// What is remembered of a marked artifact.
+/// The state of a marked artifact.
 #[derive(Debug, Clone)]
 struct Block {
     what: What,
@@ -52,25 +53,25 @@ struct Block {
     channel: Channel,
     role: Role,
     track: Track,
-    /// The message it goes by here; blocks that continue each other share it.
+    /// The message id in this stream; blocks that continue each other share it.
     message: ByteString,
-    /// The call it goes by here.
+    /// The id of the tool call in this stream.
     call: ByteString,
-    /// How its next words relate to what came before.
+    /// How its next text relates to the text before.
     mode: Mode,
-    /// The machine was told that its message is complete.
+    /// Set if the stream machine has received the end of its message.
     complete: bool,
-    /// It continues a message that was complete; with its first words the machine begins another one.
+    /// Set if it continues a message that was complete; with its first text the machine begins another message.
     after_complete: bool,
-    /// The machine does not know all of its text, so it cannot be replaced.
+    /// Set if the machine does not have all of its text, so that it cannot be replaced.
     broken: bool,
-    /// What goes with its first words.
+    /// Metadata for its first text.
     origin: Origin,
     text: Print,
     told: usize,
 }
 
-/// What the source said about a block.
+/// Metadata of the source about a block.
 #[derive(Debug, Clone, Default)]
 struct Origin {
     response: Option<ByteString>,
@@ -78,22 +79,22 @@ struct Origin {
     metadata: Metadata,
 }
 
-/// What was read of marked pieces so far. Bounded by `DecodeLimits::artifacts`.
+/// The state of all marked pieces so far. Bounded by `DecodeLimits::artifacts`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Marked {
     blocks: IndexMap<ByteString, Block, RandomState>,
-    /// Messages that were begun, by lane, kind, channel and track, as numbers.
+    /// Hashes of the messages that have begun, by lane, kind, channel and track.
     begun: IndexSet<u64, RandomState>,
-    /// The block that is open on a track of a lane.
+    /// The open block on each track of a lane.
     open: HashMap<(ByteString, Track), ByteString, RandomState>,
-    /// The track on which a block was interrupted, by lane, until what interrupts it begins.
+    /// The track on which a block was interrupted, by lane, until the interrupting block begins.
     interrupted: HashMap<ByteString, Track, RandomState>,
-    /// Lanes whose blocks end because they do: their steps end by themselves too.
+    /// Lanes whose blocks end because the lane does: their steps end by themselves too.
     closing: HashSet<ByteString, RandomState>,
-    /// Questions of this turn. The end of the turn repeats them, for those who came late; their lanes have
-    /// ended by then, and must not begin anew.
+    /// Interrupts of this turn. The end of the turn repeats them, for watchers that started late; their lanes have
+    /// ended by then, and must not begin again.
     asked: HashSet<ByteString, RandomState>,
-    /// Ends of lanes that a history tells: what is left of their artifacts comes first.
+    /// Ends of lanes in a history, which are emitted after the rest of their artifacts.
     meanwhile: Vec<SourceEvent>,
 }
 
@@ -102,7 +103,7 @@ impl Decoder {
         self.config.marks == Marks::Read
     }
 
-    /// Ends the lanes that ended while nobody listened.
+    /// Ends the lanes that ended while no stream was open.
     pub(super) fn end_meanwhile(&mut self, sink: &mut Sink<'_>) {
         for event in std::mem::take(&mut self.memory.marked.meanwhile) {
             if let SourceEvent::LaneClosed { source, .. } = &event {
@@ -114,12 +115,12 @@ impl Decoder {
 }
 
 impl Marked {
-    /// True if a block is remembered.
+    /// Returns `true` if a block is remembered.
     pub(super) fn knows_any(&self) -> bool {
         !self.blocks.is_empty()
     }
 
-    /// Remembers a block; past the limit the oldest is forgotten, with all that was noted because of it.
+    /// Remembers a block; beyond the limit the oldest is dropped with all its state.
     fn keep(&mut self, id: ByteString, block: Block, max: usize) {
         if !self.blocks.contains_key(&id)
             && self.blocks.len() >= max.max(1)
@@ -133,14 +134,14 @@ impl Marked {
         self.blocks.insert(id, block);
     }
 
-    /// Notes a question; past the limit it would be asked again at the end of the turn.
+    /// Records an interrupt; beyond the limit it would be emitted again at the end of the turn.
     fn note_asked(&mut self, id: &ByteString, max: usize) {
         if self.asked.len() < max.max(1) {
             self.asked.insert(id.clone());
         }
     }
 
-    /// Another turn: nothing of the last one is open.
+    /// Begins another turn: no block of the last one is open.
     pub(crate) fn begin_turn(&mut self) {
         self.open.clear();
         self.interrupted.clear();
@@ -148,7 +149,7 @@ impl Marked {
         self.asked.clear();
     }
 
-    /// The id that a call goes by here.
+    /// Returns the id of a call in this stream.
     fn call(&self, id: &str) -> ByteString {
         match self.blocks.get(id) {
             Some(block) if block.what == What::Call => block.call.clone(),
@@ -156,7 +157,7 @@ impl Marked {
         }
     }
 
-    /// Nothing of a lane is open any more.
+    /// Drops the state of open blocks of a lane.
     fn forget_lane(&mut self, path: &str) {
         self.closing.remove(path);
         self.interrupted.remove(path);
@@ -164,7 +165,7 @@ impl Marked {
     }
 }
 
-/// The object of a data part.
+/// Returns the object of a data part.
 fn data_of(part: &Part<'_>) -> Option<Value> {
     match &part.content {
         Content::Data(raw) => Some(raw.to_value()),

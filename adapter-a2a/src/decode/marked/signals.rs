@@ -1,4 +1,4 @@
-//! Marked statuses: lanes, steps, state, usage, questions, and the end of the turn.
+//! Marked statuses: lanes, steps, state, usage, interrupts, and the end of the turn.
 
 use aqueduct_core::{ByteString, Interrupt, SourceEvent};
 use serde_json::Value;
@@ -10,19 +10,19 @@ use crate::config::InterruptView;
 use crate::mark::{BLOCK, Mark, failure_of, interrupt_of, kind, outcome_of, usage_of};
 use crate::wire::{Dialect, Message};
 
-/// Where a message stands.
+/// The origin of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Heard {
-    /// In an event of the stream.
+    /// An event of the stream.
     Live,
-    /// In the status of a task that is told whole.
+    /// The status of a complete task.
     Told,
-    /// In its history: what it asked or ended is over.
+    /// The history: what it asked or ended is over.
     Past,
 }
 
 impl Decoder {
-    /// Reads a status message if it bears a mark. `ends_turn` if its state does.
+    /// Decodes a status message if it has a mark. `ends_turn` is set if its state ends the turn.
     pub(in super::super) fn marked_message(
         &mut self,
         message: &Message<'_>,
@@ -32,7 +32,7 @@ impl Decoder {
     ) -> bool {
         let Some(mark) = Mark::read(message.metadata.as_ref()) else { return false };
         let is_ending = matches!(mark.kind(), kind::FINISHED | kind::FAILED);
-        // An agent that passes on what it heard from one of ours must not end its own turn by that.
+        // An agent that forwards a status of an Aqueduct server must not end its own turn with it.
         if heard != Heard::Past && is_ending != ends_turn {
             return false;
         }
@@ -81,7 +81,7 @@ impl Decoder {
                 return true;
             }
             kind::STEP_STARTED => SourceEvent::StepStarted { source, name },
-            // Steps end after the blocks of a lane that closes, by themselves.
+            // The steps of a lane that closes end by themselves, after its blocks.
             kind::STEP_FINISHED if marked.closing.contains(source.path()) => return true,
             kind::STEP_FINISHED => SourceEvent::StepFinished { source, name },
             kind::STATE => {
@@ -106,7 +106,7 @@ impl Decoder {
         true
     }
 
-    /// The question as one of this task: the answer goes to whoever passed it on.
+    /// Returns the interrupt as one of this task: the reply goes to the agent that forwarded it.
     fn own_question(&self, mut interrupt: Interrupt) -> Interrupt {
         let state = if &*interrupt.reason == "auth_required" { "auth-required" } else { "input-required" };
         let mut beside = interrupt.metadata.take().map(|own| (*own).clone()).unwrap_or_default();

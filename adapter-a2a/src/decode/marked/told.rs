@@ -1,4 +1,4 @@
-//! Marked artifacts that are told part by part: tool results and custom content.
+//! Marked artifacts that are emitted part by part: tool results and custom content.
 
 use aqueduct_core::block::{ToolOutput, ToolResult};
 use aqueduct_core::{ByteString, ContentBlock, MessageId, wellknown};
@@ -14,7 +14,7 @@ use crate::mark::{Mark, kind};
 use crate::wire::{Content, Dialect, Part};
 
 impl Decoder {
-    /// Results and custom content: each part that was not told before.
+    /// Emits each part of a result or of custom content that was not emitted before.
     pub(super) fn tell(
         &mut self,
         id: &ByteString,
@@ -72,7 +72,7 @@ impl Decoder {
         self.progress_of(&name, &value).unwrap_or_else(|| ContentBlock::custom(name, value))
     }
 
-    /// A tool's sign of life is made anew if its call goes by another id here.
+    /// Rebuilds the progress of a tool if its call has another id in this stream.
     fn progress_of(&self, name: &str, value: &Value) -> Option<ContentBlock> {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         let given = text("toolCallId").filter(|_| name == wellknown::TOOL_PROGRESS)?;

@@ -1,25 +1,29 @@
-//! Where one status text ends and the next begins: whether two texts with ids of their own are pieces of one text.
+//! Decides whether two status texts with ids of their own are fragments of one text.
 //!
 //! Tokens of a model keep the white space between words; notices of a program do not. That, and the case of the first
-//! letter, decides. What stays undecided is [`Join::Unclear`]: the caller waits for one more text.
+//! letter, decides. Otherwise the result is [`Join::Unclear`]: the caller waits for one more text.
 
-/// Whether a text goes on with what stands before it.
+/// Whether a text continues the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Join {
-    /// Both are pieces of one text.
+    /// Both are fragments of one text.
     Yes,
     /// Each is a text of its own.
     No,
-    /// One more text will show.
+    /// One more text is needed.
     Unclear,
 }
 
-/// Returns `true` for a text that reports progress: it ends with an ellipsis, or a pictograph stands before its words.
+/// Returns `true` for a text that reports progress: it ends with an ellipsis, or begins with a pictograph.
 pub(super) fn is_notice(text: &str) -> bool {
+    if has_edge_space(text) {
+        return false;
+    }
     let body = text.trim();
-    let letters = body.chars().filter(|c| c.is_alphanumeric()).count();
+    // Texts may be long: no more than the first letters are looked at.
+    let letters = body.chars().filter(|c| c.is_alphanumeric()).take(3).count();
     let dotted = body.ends_with('…') || body.ends_with("...");
-    if letters < 3 || has_edge_space(text) {
+    if letters < 3 {
         return false;
     }
     let first = body.chars().next().unwrap_or_default();
@@ -27,7 +31,7 @@ pub(super) fn is_notice(text: &str) -> bool {
     is_picture || (dotted && !first.is_lowercase() && first.is_alphanumeric())
 }
 
-/// Returns `true` for a text that is a piece for certain: a space stands at one of its ends.
+/// Returns `true` for a text that is certainly a fragment: it begins or ends with a space.
 pub(super) fn has_edge_space(text: &str) -> bool {
     text.starts_with([' ', '\n', '\t']) || text.ends_with([' ', '\t'])
 }
@@ -37,7 +41,7 @@ pub(super) fn is_token(text: &str) -> bool {
     !text.trim().contains(char::is_whitespace)
 }
 
-/// Judges two texts of which nothing else is known.
+/// Decides about two texts without further information.
 pub(super) fn join(before: &str, after: &str) -> Join {
     let (Some(last), Some(first)) = (before.chars().next_back(), after.chars().next()) else {
         return Join::Yes;
@@ -61,7 +65,7 @@ pub(super) fn join(before: &str, after: &str) -> Join {
     Join::No
 }
 
-/// Judges a text against one that is known to come in pieces.
+/// Returns `true` if a text continues one that is known to arrive in fragments.
 pub(super) fn goes_on(before: &str, after: &str) -> bool {
     let (Some(last), Some(first)) = (before.chars().next_back(), after.chars().next()) else { return true };
     if is_notice(after) {
@@ -78,7 +82,7 @@ pub(super) fn goes_on(before: &str, after: &str) -> bool {
     is_token(after) || has_edge_space(after) || !first.is_uppercase()
 }
 
-/// Shortens a text to its last bytes, at a character.
+/// Truncates a text to its last bytes, at a character boundary.
 pub(super) fn keep_end(text: &mut String, bytes: usize) {
     let from = text.len().saturating_sub(bytes);
     let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
@@ -94,7 +98,7 @@ fn last_word_letters(text: &str) -> usize {
     body.chars().rev().take_while(|c| c.is_alphanumeric()).take(2).count()
 }
 
-/// Letters of scripts that are written without spaces between words.
+/// Returns `true` for letters of scripts without spaces between words.
 fn is_caseless(c: char) -> bool {
     c.is_alphabetic()
         && matches!(u32::from(c), 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x3040..=0x30FF | 0x3400..=0x9FFF)

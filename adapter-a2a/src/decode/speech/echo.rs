@@ -1,4 +1,4 @@
-//! Artifacts, histories and final statuses that restate what was shown: only what is new of them is shown.
+//! Artifacts, histories and final statuses that restate earlier text: only what is new is emitted.
 
 use aqueduct_core::{ByteString, Metadata, Mode};
 
@@ -8,25 +8,25 @@ use super::super::sink::Sink;
 use super::boundary::keep_end;
 use super::stands::{Match, is_end};
 
-/// A text that begins a longer one and is shorter than this may be a notice all the same.
+/// A text that begins a longer one and is shorter than this may still be a notice.
 const CONTAINED_BYTES: usize = 8;
 
-/// An artifact whose words restate what was shown, as far as they came.
+/// An artifact whose text has restated earlier text so far.
 #[derive(Debug, Clone)]
 pub(super) struct Echo {
     artifact: ByteString,
     words: String,
 }
 
-/// What became of words that may restate others.
+/// The result of comparing a text with earlier text.
 pub(in super::super) enum Echoed {
-    /// They were shown, or what was new of them is shown now.
+    /// The text was shown, or its new part is emitted now.
     Yes,
-    /// They are other words. Holds all of them, if they were held back in part.
+    /// The text is new. Contains all of it, if a part was held.
     No(Option<String>),
 }
 
-/// The end of what the artifact that spoke last has shown, to find words that are told once more.
+/// The end of the artifact that streamed last, to find text that is repeated.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tail {
     artifact: ByteString,
@@ -45,14 +45,14 @@ impl Tail {
         }
     }
 
-    /// Returns `true` if a text that is to replace an artifact is the end of what it has shown.
+    /// Returns `true` if a text that replaces an artifact is the end of what it has shown.
     pub(in super::super) fn ends_with(&self, artifact: &ByteString, text: &str) -> bool {
         self.artifact == *artifact && !text.trim().is_empty() && is_end(self.text.trim_end(), text.trim())
     }
 }
 
 impl Decoder {
-    /// Compares the words of an artifact with what was shown. `is_whole` if no more of it follows.
+    /// Compares the text of an artifact with what was shown. `is_whole` is set if no more of it follows.
     pub(in super::super) fn echoes(
         &mut self,
         artifact: &ByteString,
@@ -94,7 +94,7 @@ impl Decoder {
         self.emit_words(ByteString::from(text), false, mode, false, Metadata::new(), &place, sink);
     }
 
-    /// Words of the answer came from elsewhere: what is held and equals them is not shown, anything else is a notice.
+    /// Handles text of the answer from another place: a held text that equals it is dropped, any other is a notice.
     pub(in super::super) fn settle_held(&mut self, words: &str, may_go_on: bool, sink: &mut Sink<'_>) {
         let body = words.trim();
         let all: String = self.speech.held.iter().map(|held| held.words.as_str()).collect();
@@ -109,7 +109,7 @@ impl Decoder {
         }
     }
 
-    /// More of an artifact is about to be shown while a text is held.
+    /// Handles more text of an artifact while a text is held.
     pub(in super::super) fn settle_streamed(
         &mut self,
         artifact: &ByteString,
@@ -130,7 +130,7 @@ impl Decoder {
         }
     }
 
-    /// Returns `true` if the words of a final status were shown. What they add is shown now.
+    /// Returns `true` if the text of a final status was shown. Emits what it adds.
     pub(in super::super) fn concludes(&mut self, words: &str, sink: &mut Sink<'_>) -> bool {
         self.settle_held(words, false, sink);
         if words.trim().is_empty() {

@@ -1,20 +1,21 @@
-//! How an agent's status texts and messages stream: notices, pieces of the answer, the answer so far, or the whole of it.
+//! Classifies the status texts and messages of an agent: notices, fragments of the answer, the answer so far, or all of
+//! it.
 //!
-//! A2A does not say what a `working` status text is for, and one text may come as status, in pieces, in the history, as
-//! artifact and as the final status. The rule: what was shown as it streamed is not shown again; a text that turns out to
-//! be the answer is shown as the answer; notices stay apart from each other and from the answer.
+//! A2A does not define the purpose of a `working` status text, and one text may arrive as a status, in fragments, in
+//! the history, as an artifact and as the final status. The rule: text that was streamed is not shown again; a text
+//! that turns out to be the answer is shown as the answer; notices stay separate from each other and from the answer.
 //!
 //! ```text
-//!   status text ──► known by profile or setting, or a piece for certain ──► answer, streamed from the first token
+//!   status text ──► known by profile or setting, or certainly a fragment ──► answer, streamed from the first token
 //!        │                                                     ▲
-//!        ├──► a notice for certain ──► intermediate            │ the next text goes on
+//!        ├──► certainly a notice ──► intermediate            │ the next text continues it
 //!        └──► unclear: held ───────────────────────────────────┤
 //!                 │ the artifact or the end has the same text ─┴─► the answer
 //!                 └ anything else, or nothing for `ClientConfig::hold` ──► intermediate
 //! ```
 //!
-//! Invariants: at most [`HELD`] texts are held, and none once the task has settled; bytes out are linear in the length of
-//! the text. What is not here: tool notices (`recognise`), artifacts (`artifact.rs` asks [`Decoder::echoes`]).
+//! Invariants: at most [`HELD`] texts are held, and none once the task has settled; the output is linear in the length
+//! of the text. Not here: tool notices (`recognise`), artifacts (`artifact.rs` calls [`Decoder::echoes`]).
 
 mod boundary;
 mod echo;
@@ -23,10 +24,13 @@ mod profile;
 mod stands;
 mod utterance;
 
+use std::sync::Arc;
+
 use aqueduct_core::{ByteString, Channel, Metadata, Mode, Source, Timestamp, Track};
 
 use super::Decoder;
 use super::memory::Novelty;
+use super::metadata::owned;
 use super::parts::Place;
 use super::print::Relation;
 use super::sink::Sink;
@@ -40,26 +44,27 @@ use profile::{Marks, Restates};
 use stands::Stands;
 use utterance::{Shape, Utterance};
 
-/// Texts that may be tokens or notices and are held until one more decides. Tokens without any space around them are
-/// rare; eight are a word.
+/// Texts that may be tokens or notices and are held until the next one decides. Tokens without any space around them
+/// are rare; eight are a word.
 const HELD: usize = 8;
 
-/// A message on its way in.
+/// A message that is being decoded.
 pub(super) struct Spoken<'a> {
     pub(super) message: Message<'a>,
-    pub(super) beside: Metadata,
+    /// Shared, because frames of one [`Template`](crate::wire::template::Template) have the same.
+    pub(super) beside: Option<Arc<Metadata>>,
     pub(super) at: Option<Timestamp>,
-    /// False if it comes out of a snapshot.
+    /// Unset if the message is part of a snapshot.
     pub(super) live: bool,
-    /// True for a message that is no status.
+    /// Set for a message that is not a status.
     pub(super) is_bare: bool,
 }
 
-/// A message that waits for what follows it.
+/// A message that is held until the next one.
 #[derive(Debug, Clone)]
 struct Held {
     message: Message<'static>,
-    beside: Metadata,
+    beside: Option<Arc<Metadata>>,
     at: Option<Timestamp>,
     novelty: Novelty,
     source: Source,
@@ -73,20 +78,20 @@ struct Current {
     id: ByteString,
     group: Option<String>,
     utterance: Utterance,
-    /// True once it was restated: nothing goes on with it.
+    /// Set once it was restated: nothing continues it.
     is_whole: bool,
 }
 
-/// What this turn has said in statuses and messages.
+/// The state of this turn's status texts and messages.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Speech {
-    /// How the agent was seen to stream.
+    /// The observed shape of the agent's stream.
     shape: Option<Shape>,
     current: Option<Current>,
     held: Vec<Held>,
     stands: Stands,
     thoughts: Stands,
-    /// The thought that is being streamed, and its group.
+    /// The thinking that is being streamed, and its group.
     thinking: Option<(ByteString, Option<String>)>,
     echo: Option<Echo>,
 }
@@ -101,7 +106,7 @@ impl Speech {
         !self.stands.is_empty()
     }
 
-    /// What follows belongs to another text.
+    /// Ends the current text: later text belongs to another one.
     pub(super) fn end(&mut self) {
         self.current = None;
         self.thinking = None;
@@ -109,7 +114,7 @@ impl Speech {
 }
 
 impl Decoder {
-    /// A status text while the task works, or a message on its stream.
+    /// Handles a status text while the task works, or a message on its stream.
     pub(super) fn stream_text(&mut self, mut spoken: Spoken<'_>, sink: &mut Sink<'_>) {
         if self.config.recognisers.message(&spoken.message) == Some(Sign::Thinking) {
             spoken.message.parts.iter_mut().for_each(mark_thought);
@@ -119,7 +124,7 @@ impl Decoder {
         let novelty = self.memory.messages.note(message, &text, *live, &self.config.limits);
         let setting = self.config.stream;
         let task = (&*self.memory.task_id, &*self.memory.context_id);
-        let marks = Marks::read(setting, message, &spoken.beside, task, *is_bare);
+        let marks = Marks::read(setting, message, spoken.beside.as_deref(), task, *is_bare);
         let repeats_itself = *is_bare || marks.reading == profile::PIECES;
         if novelty == Novelty::Repeated && !(*live && repeats_itself) {
             self.counts.repeated += 1;
@@ -151,7 +156,8 @@ impl Decoder {
         }
     }
 
-    /// Returns `true` for one more piece of a thought, which is shown. `text` is all of the message.
+    /// Emits the next fragment of thinking. Returns `false` if the text is not thinking. `text` is the complete
+    /// message.
     fn think(&mut self, spoken: &Spoken<'_>, text: &str, marks: &Marks, sink: &mut Sink<'_>) -> bool {
         let is_thought = !text.is_empty()
             && spoken.message.parts.iter().all(|part| part.as_text().is_some() && self.is_thought(part));
@@ -174,15 +180,15 @@ impl Decoder {
         true
     }
 
-    /// A message that is no piece of any text.
+    /// Handles a message that is not a fragment of any text.
     fn say_apart(&mut self, spoken: Spoken<'_>, novelty: Novelty, sink: &mut Sink<'_>) {
         self.release(sink);
         self.speech.end();
         let channel = if spoken.is_bare { Channel::Answer } else { Channel::Intermediate };
-        self.say_noted(spoken.message, novelty, spoken.beside, spoken.at, channel, sink);
+        self.say_noted(spoken.message, novelty, owned(spoken.beside), spoken.at, channel, sink);
     }
 
-    /// A message that is part of the answer as it is.
+    /// Handles a message that is a complete part of the answer.
     fn say_answer(&mut self, spoken: Spoken<'_>, novelty: Novelty, words: &str, sink: &mut Sink<'_>) {
         self.release(sink);
         self.speech.end();
@@ -190,10 +196,10 @@ impl Decoder {
         self.speech.stands.begin(id.clone(), words, self.config.limits.compared_text);
         self.speech.stands.set_source(Some(self.source.clone()));
         let message = Message { message_id: Text::from(id.to_string()), ..spoken.message };
-        self.say_noted(message, Novelty::New, spoken.beside, spoken.at, Channel::Answer, sink);
+        self.say_noted(message, Novelty::New, owned(spoken.beside), spoken.at, Channel::Answer, sink);
     }
 
-    /// Of a message whose words were shown counts what else it holds.
+    /// Emits the other parts of a message whose text was shown.
     fn say_rest(&mut self, mut spoken: Spoken<'_>, sink: &mut Sink<'_>) {
         self.counts.repeated += 1;
         if let Some(current) = &mut self.speech.current {
@@ -203,22 +209,29 @@ impl Decoder {
         parts.retain(|part| !self.was_told(part));
         if !parts.is_empty() {
             let message = Message { parts, ..spoken.message };
-            self.say_noted(message, Novelty::New, spoken.beside, spoken.at, Channel::Intermediate, sink);
+            self.say_noted(
+                message,
+                Novelty::New,
+                owned(spoken.beside),
+                spoken.at,
+                Channel::Intermediate,
+                sink,
+            );
         }
     }
 
-    /// Returns `true` for words, which are compared apart, and for thoughts that were shown.
+    /// Returns `true` for text, which is compared separately, and for thinking that was shown.
     pub(super) fn was_told(&self, part: &Part<'_>) -> bool {
         let Some(text) = part.as_text() else { return false };
         !self.is_thought(part) || self.speech.thoughts.holds(text)
     }
 
-    /// Takes note of a thought.
+    /// Records thinking that was shown.
     pub(super) fn note_thought(&mut self, text: &str) {
         self.speech.thoughts.begin(ByteString::new(), text, self.config.limits.compared_text);
     }
 
-    /// Returns `true` if a text restates what stands.
+    /// Returns `true` if a text restates what was shown.
     fn was_shown(&self, words: &str, marks: &Marks, live: bool) -> bool {
         if !live {
             let is_held = self.speech.held.iter().any(|held| held.words.trim() == words.trim());
@@ -234,7 +247,7 @@ impl Decoder {
             }
     }
 
-    /// Where a text of statuses goes.
+    /// Returns the place of a status text.
     pub(super) fn stand_place(&self, message_id: ByteString) -> Place {
         Place {
             source: self.speech.stands.source_of(&message_id).unwrap_or_else(|| self.source.clone()),
@@ -247,7 +260,7 @@ impl Decoder {
         }
     }
 
-    /// The words of parts that are no thoughts.
+    /// Returns the text of parts that are not thinking.
     pub(super) fn words(&self, parts: &[Part<'_>]) -> String {
         let words = parts.iter().filter(|part| !self.is_thought(part)).filter_map(Part::as_text);
         words.map(Text::as_str).collect()

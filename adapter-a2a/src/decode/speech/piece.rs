@@ -1,4 +1,4 @@
-//! Status texts as pieces of one text: what is begun, what goes on, what is held until that is clear.
+//! Joins status texts that are fragments of one text, and holds those whose role is not clear yet.
 
 use aqueduct_core::{ByteString, Channel, Metadata, Mode};
 
@@ -13,7 +13,7 @@ use super::{Current, HELD, Held, Spoken};
 use crate::config::Unclear;
 
 impl Decoder {
-    /// One more text without anything beside its words.
+    /// Handles one more text without anything beside it.
     pub(super) fn piece(
         &mut self,
         spoken: Spoken<'_>,
@@ -53,7 +53,7 @@ impl Decoder {
         }
     }
 
-    /// Returns `true` if what is held was the start of a text that goes on, which is shown then.
+    /// Returns `true` if the held text is continued by this one; both are emitted then.
     fn joins_held(&mut self, words: &str, marks: &Marks, sink: &mut Sink<'_>) -> bool {
         let Some(last) = self.speech.held.last() else { return false };
         let grows = words.len() > last.words.len() && words.starts_with(&last.words);
@@ -81,7 +81,7 @@ impl Decoder {
         true
     }
 
-    /// Holds a message until it is clear what it is.
+    /// Holds a message until its role is clear.
     pub(super) fn hold(
         &mut self,
         spoken: Spoken<'_>,
@@ -93,7 +93,7 @@ impl Decoder {
         let is_same =
             |held: &Held| group.is_some() && held.group == group && held.words.trim() == words.trim();
         if self.speech.held.last().is_some_and(is_same) {
-            // The last piece of a text of one piece, then the whole of it.
+            // The only fragment of a text, then the complete text.
             self.speech.held.pop();
         }
         let is_alone = !spoken.message.parts.iter().all(|part| part.as_text().is_some());
@@ -113,14 +113,14 @@ impl Decoder {
         });
     }
 
-    /// What is held are notices.
+    /// Emits held messages as notices.
     pub(in super::super) fn release(&mut self, sink: &mut Sink<'_>) {
         for held in std::mem::take(&mut self.speech.held) {
             self.say_held(held, Channel::Intermediate, sink);
         }
     }
 
-    /// The last text that is held is the answer, if there is one.
+    /// Emits the last held text as the answer, if there is one.
     pub(in super::super) fn promote_held(&mut self, sink: &mut Sink<'_>) -> bool {
         let held = std::mem::take(&mut self.speech.held);
         let is_answer = !held.is_empty();
@@ -138,11 +138,11 @@ impl Decoder {
     fn say_held(&mut self, held: Held, channel: Channel, sink: &mut Sink<'_>) {
         let Held { message, beside, at, novelty, source, .. } = held;
         let own = std::mem::replace(&mut self.source, source);
-        self.say_noted(message, novelty, beside, at, channel, sink);
+        self.say_noted(message, novelty, metadata::owned(beside), at, channel, sink);
         self.source = own;
     }
 
-    /// Begins a text with pieces that were held.
+    /// Begins a text with held fragments.
     fn begin_with(&mut self, held: Vec<Held>, marks: &Marks, sink: &mut Sink<'_>) {
         let mut held = held.into_iter();
         let Some(first) = held.next() else { return };
@@ -180,7 +180,7 @@ impl Decoder {
         self.speech.current =
             Some(Current { id: id.clone(), group: marks.group.clone(), utterance, is_whole: false });
         let mut own = metadata::of_message(&message);
-        own.extend(beside);
+        own.extend(metadata::owned(beside));
         if let [part] = &*message.parts {
             metadata::put_part(&mut own, part);
         }

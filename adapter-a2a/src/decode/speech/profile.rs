@@ -1,4 +1,4 @@
-//! Frameworks by their marks: how each of them streams, known from the first token.
+//! Profiles of frameworks: how each of them streams, detected from the first token.
 //!
 //! | framework | mark | status texts and messages |
 //! |---|---|---|
@@ -6,7 +6,7 @@
 //! | `LangGraph` | task id `<context>:<run>` | each text is the whole so far |
 //! | Agno | message metadata `agno_content_category` | messages of one id are deltas |
 //!
-//! Strands has no mark before its artifact `agent_response`; its status texts are told by the white space in them.
+//! Strands has no mark before its artifact `agent_response`; its status texts are classified by their white space.
 
 use aqueduct_core::Metadata;
 use serde_json::Value;
@@ -16,28 +16,28 @@ use super::utterance::{Reading, Shape};
 use crate::config::StreamShape;
 use crate::wire::{Message, Raw};
 
-/// Pieces for certain.
+/// Certainly fragments.
 pub(super) const PIECES: Reading = Reading::Known(Shape::Pieces);
 
-/// Whether a text that repeats all of its utterance is a restatement of it.
+/// Whether a text that repeats its whole utterance is a restatement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Restates {
-    /// It is one more piece, which happens to be the same.
+    /// It is one more fragment that happens to be equal.
     Never,
-    /// If it is too long for an accident.
+    /// If it is too long for a coincidence.
     IfLong,
     /// However short it is.
     Always,
 }
 
-/// What is known about a status text or message before it is read.
+/// What is known about a status text or message before it is decoded.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Marks {
     pub(super) reading: Reading,
     pub(super) restates: Restates,
     /// Texts of another group belong to another utterance.
     pub(super) group: Option<String>,
-    /// True if the text is part of the answer for certain.
+    /// Set if the text is certainly part of the answer.
     pub(super) is_answer: bool,
 }
 
@@ -46,7 +46,7 @@ impl Marks {
         Self { reading, restates, group: None, is_answer }
     }
 
-    /// Nothing is known.
+    /// Returns marks without any information.
     pub(super) fn unknown() -> Self {
         Self::of(Reading::Inferred, Restates::IfLong, false)
     }
@@ -54,7 +54,7 @@ impl Marks {
     pub(super) fn read(
         setting: StreamShape,
         message: &Message<'_>,
-        beside: &Metadata,
+        beside: Option<&Metadata>,
         (task, context): (&str, &str),
         is_bare: bool,
     ) -> Self {
@@ -72,7 +72,7 @@ impl Marks {
             StreamShape::Auto if is_langgraph(task, context) => {
                 Self::of(Reading::Known(Shape::Grows), Restates::Never, true)
             }
-            StreamShape::Auto => match adk_event(beside) {
+            StreamShape::Auto => match beside.and_then(adk_event) {
                 Some(event) => Self { group: Some(event), ..Self::of(PIECES, Restates::Always, false) },
                 None => Self::unknown(),
             },

@@ -1,8 +1,8 @@
-//! What this turn has shown of the answer in status texts and messages, for the comparison with what restates it:
+//! The parts of the answer that this turn has shown in status texts and messages, for comparison with restatements:
 //! artifacts, the history, the final status.
 //!
-//! White space around a text does not count. Texts are kept up to [`DecodeLimits::compared_text`] bytes; of longer ones
-//! only a fingerprint remains, which finds the whole and what extends it, but no parts.
+//! White space around a text is ignored. Texts are kept up to [`DecodeLimits::compared_text`] bytes; of longer ones
+//! only a fingerprint remains, which detects the complete text and its extensions, but no parts.
 //!
 //! [`DecodeLimits::compared_text`]: crate::config::DecodeLimits::compared_text
 
@@ -12,22 +12,22 @@ use aqueduct_core::{ByteString, Source};
 
 use super::super::print::{Print, Relation};
 
-/// What a text is to what stands.
+/// How a text relates to the shown ones.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Match {
-    /// It was shown.
+    /// The text was shown.
     Shown,
-    /// So far it is the start of what was shown.
+    /// The text so far is the start of a shown one.
     Starts,
-    /// It goes on after that message, from that byte on.
+    /// The text continues that message, from that byte on.
     Extends(ByteString, usize),
-    /// It is another version of that message.
+    /// The text is another version of that message.
     Corrects(ByteString),
-    /// It is something else.
+    /// The text is new.
     Other,
 }
 
-/// Texts that begin alike for so many bytes are versions of one text.
+/// Texts with this many equal bytes at the start are versions of one text.
 const ALIKE_BYTES: usize = 24;
 
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ struct Stand {
     source: Option<Source>,
     text: String,
     print: Print,
-    /// False once the text was too long to be kept.
+    /// Unset once the text was too long to be kept.
     is_kept: bool,
 }
 
@@ -58,19 +58,19 @@ impl Stands {
         self.append(text, limit);
     }
 
-    /// Whose the latest text is.
+    /// Sets the source of the latest text.
     pub(super) fn set_source(&mut self, source: Option<Source>) {
         if let Some(stand) = self.list.back_mut() {
             stand.source = source;
         }
     }
 
-    /// Whose the text of that message is; `None` if no text goes by that id.
+    /// Returns the source of the text of that message, or `None` if no text has that id.
     pub(super) fn source_of(&self, id: &str) -> Option<Source> {
         self.list.iter().rev().find(|stand| *stand.id == *id)?.source.clone()
     }
 
-    /// The latest text goes on.
+    /// Appends to the latest text.
     pub(super) fn append(&mut self, text: &str, limit: usize) {
         let Some(stand) = self.list.back_mut() else { return };
         stand.print.push(text);
@@ -81,7 +81,7 @@ impl Stands {
         self.shorten(limit);
     }
 
-    /// The latest text is another one.
+    /// Replaces the latest text.
     pub(super) fn replace(&mut self, text: &str, limit: usize) {
         if let Some(stand) = self.list.pop_back() {
             self.bytes -= stand.text.len();
@@ -90,7 +90,7 @@ impl Stands {
         }
     }
 
-    /// The text of that message goes on, or is another one.
+    /// Continues or replaces the text of that message.
     pub(super) fn set(&mut self, id: &ByteString, text: &str, limit: usize) {
         if let Some(stand) = self.list.iter_mut().find(|stand| stand.id == *id) {
             self.bytes = self.bytes.saturating_sub(stand.text.len()) + text.len();
@@ -118,7 +118,7 @@ impl Stands {
                 || self.ends_with(body))
     }
 
-    /// Returns `true` if the latest texts, one after the other, are that text.
+    /// Returns `true` if the concatenation of the latest texts equals that text.
     fn ends_with(&self, body: &str) -> bool {
         let mut rest = body;
         for stand in self.list.iter().rev() {
@@ -157,12 +157,12 @@ impl Stands {
         }
     }
 
-    /// The latest text, as far as it is kept.
+    /// Returns the latest text, as far as it is kept.
     pub(super) fn last(&self) -> &str {
         self.list.back().map_or("", |stand| &stand.text)
     }
 
-    /// What a text is to the latest one alone.
+    /// Returns how a text relates to the latest one alone.
     pub(super) fn relation_to_last<'t>(&self, text: &'t str) -> Relation<'t> {
         self.list.back().map_or(Relation::Different, |stand| stand.print.relation(text))
     }

@@ -1,4 +1,5 @@
-//! Each shape in which frameworks stream, alone and mixed: the answer once and as the answer, each notice once and apart.
+//! Each shape in which frameworks stream, alone and mixed: the answer is shown once and as the answer, each notice once
+//! and separately.
 
 use aqueduct_core::event::EndReason;
 use aqueduct_core::testing::{InvariantChecker, run_to_end};
@@ -10,7 +11,7 @@ use super::super::Decoder;
 use crate::config::{DecodeConfig, StreamShape, Unclear};
 use crate::wire::Frame;
 
-/// What a reader has before him at the end.
+/// The final content that a reader sees.
 #[derive(Debug, Default, PartialEq)]
 struct Read {
     answers: Vec<String>,
@@ -67,7 +68,7 @@ fn auto(events: &[Value]) -> Read {
     decode(StreamShape::Auto, events)
 }
 
-/// Ids of this test's messages are new with each call.
+/// Builds the events of an agent. Each call assigns a new message id.
 #[derive(Default)]
 struct Agent {
     events: Vec<Value>,
@@ -203,7 +204,7 @@ fn a_status_that_the_artifact_repeats_is_the_answer() {
             (&[again.to_owned()][..], &["Searching the web".to_owned()][..])
         );
     }
-    // The same without an artifact, and with a final status.
+    // As above without an artifact, and with a final status.
     let mut agent = Agent::default();
     agent.working("Searching…").working("It is 21.");
     let mut other = Agent::default();
@@ -306,7 +307,7 @@ fn a_setting_overrides_the_guess() {
     }
 }
 
-/// How the answer is told.
+/// The shape of the answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Told {
     Fragments,
@@ -392,7 +393,7 @@ proptest! {
             again.insert(0, Again::Artifact);
         }
         if told == Told::Chunks {
-            // A status text after the artifact is one of its own.
+            // A status text after the artifact is a separate one.
             again.retain(|again| !matches!(again, Again::Status | Again::Artifact | Again::Chunks));
         }
         if concludes {

@@ -7,61 +7,61 @@
 //!                    └── goes on ──► Pieces ◄──┘      (what stands is replaced, once)
 //! ```
 //!
-//! "1", "10", " 100" may be a text that grows or three pieces: both readings are kept until one is ruled out. Bytes out
-//! are linear in the length of the text: a text is replaced at most once.
+//! "1", "10", " 100" may be a text that grows or three fragments: both readings are kept until one is ruled out. The
+//! output is linear in the length of the text: a text is replaced at most once.
 
 use super::boundary::{Join, goes_on, join, keep_end};
 
-/// How the pieces of a text relate to each other.
+/// How the fragments of a text relate to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Each piece follows the one before.
+    /// Each fragment follows the one before.
     Pieces,
-    /// Each piece is the whole text so far.
+    /// Each fragment is the complete text so far.
     Grows,
 }
 
-/// What one more piece amounts to.
+/// The effect of one more fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing new.
+    /// No new text.
     Nothing,
-    /// The text goes on with the piece from that byte on.
+    /// The text continues with the fragment from that byte on.
     Piece(usize),
-    /// The text goes on with that.
+    /// The text continues with this.
     Rest(String),
-    /// What stood was read wrongly: this is the text.
+    /// The earlier reading was wrong: this is the text.
     Replace(String),
-    /// It belongs to another text.
+    /// The fragment belongs to another text.
     Other,
 }
 
-/// How pieces are read.
+/// How fragments are interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
     /// As their texts suggest.
     Inferred,
-    /// The same, and all of them are known to belong together.
+    /// As [`Reading::Inferred`]; all of them are known to belong together.
     Together,
     /// As that shape.
     Known(Shape),
 }
 
-/// A base of fewer bytes may be the start of the next piece by accident ("1", "10"; "ha", "haha").
+/// A base of fewer bytes may be the start of the next fragment by coincidence ("1", "10"; "ha", "haha").
 const SURE_BYTES: usize = 3;
-/// A piece that repeats fewer bytes may be meant.
+/// A repetition of fewer bytes may be intended.
 const RESTATED_BYTES: usize = 8;
 
-/// Of a text in pieces only the end is needed, to see where it goes on.
+/// Only the end of a text in fragments is needed, to see whether it continues.
 const TAIL_BYTES: usize = 256;
 
-/// A text in the making.
+/// A text that is being received.
 #[derive(Debug, Clone)]
 pub(super) struct Utterance {
     shape: Option<Shape>,
-    /// The text; once it is known to come in pieces, the end of it.
+    /// The text; only its end, once it is known to arrive in fragments.
     text: String,
-    /// The text if every piece so far follows the one before, while that is possible.
+    /// The concatenation of all fragments, while that reading is possible.
     joined: Option<String>,
     pieces: u32,
 }
@@ -76,12 +76,12 @@ impl Utterance {
         self.shape
     }
 
-    /// Returns `true` if a piece that is all of the text once more is no piece of it.
+    /// Returns `true` if a fragment that equals the complete text is a restatement.
     pub(super) fn may_be_restated(&self) -> bool {
         self.shape == Some(Shape::Pieces) && self.pieces > 1 && self.text.trim().len() >= RESTATED_BYTES
     }
 
-    /// Takes one more piece.
+    /// Handles one more fragment.
     pub(super) fn step(&mut self, piece: &str, reading: Reading) -> Step {
         let shape = match reading {
             Reading::Known(shape) => Some(shape),
@@ -124,7 +124,7 @@ impl Utterance {
         }
     }
 
-    /// The text did not grow: its pieces follow each other.
+    /// Switches to the reading of consecutive fragments, because the text did not grow.
     fn reread(&mut self, mut joined: String, piece: &str) -> Step {
         joined.push_str(piece);
         self.shape = Some(Shape::Pieces);

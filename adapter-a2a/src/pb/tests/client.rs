@@ -1,4 +1,4 @@
-//! Calls as messages, answers as items, statuses as errors; and the client machine over all of them.
+//! Calls as messages, responses as items, statuses as errors; and the client machine over all of them.
 
 use prost::Message as _;
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::super::{v1, v03};
 use crate::call::{Call, ListTasks, PushConfig, SendMessage, TaskRef, follow_up};
 use crate::card::Endpoint;
 use crate::client::Purpose;
-use crate::error::RequestError;
+use crate::error::Error;
 use crate::version::{Binding, Version};
 use crate::wire::{Dialect, ErrorKind, Frame, FrameContent, Part, StreamItem, TaskState, WireError};
 use crate::{ClientConfig, Settled, TaskClient};
@@ -117,11 +117,11 @@ fn filters_that_protobuf_cannot_carry_are_refused() {
     assert_eq!((read.status, read.page_size, read.history_length), (2, Some(5), None));
     assert_eq!(read.status_timestamp_after.unwrap().nanos, 500_000_000);
     let bad = ListTasks { status: Some("busy".to_owned()), ..good.clone() };
-    assert!(matches!(list(bad), Err(RequestError::Filter { filter: "status", .. })));
+    assert!(matches!(list(bad), Err(Error::Filter { filter: "status", .. })));
     let bad = ListTasks { status_timestamp_after: Some("yesterday".to_owned()), ..good };
-    assert!(matches!(list(bad), Err(RequestError::Filter { filter: "statusTimestampAfter", .. })));
+    assert!(matches!(list(bad), Err(Error::Filter { filter: "statusTimestampAfter", .. })));
     let old = endpoint(Version::V03).grpc_request(&Call::ListTasks(Box::default()));
-    assert!(matches!(old, Err(RequestError::NotInVersion { .. })));
+    assert!(matches!(old, Err(Error::NotInVersion { .. })));
 }
 
 fn details(reason: &str) -> Vec<u8> {
@@ -143,10 +143,10 @@ fn statuses_are_the_errors_they_stand_for() {
     ] {
         assert_eq!(kind(code, "words", &details(reason)), expected, "{reason}");
     }
-    // 0.3 says it before its words.
+    // 0.3 writes the class before the message.
     assert_eq!(kind(12, "TaskNotCancelableError: it is done", b""), ErrorKind::TaskNotCancelable);
     assert_eq!(kind(12, "UnsupportedOperationError: no", b""), ErrorKind::UnsupportedOperation);
-    // A status alone is what its code means.
+    // A status alone is classified by its code.
     for (code, expected) in [
         (14, ErrorKind::Unavailable),
         (4, ErrorKind::Unavailable),
@@ -167,7 +167,7 @@ fn statuses_are_the_errors_they_stand_for() {
     assert_eq!(WireError::from_grpc(14, "", b"").message, "gRPC status UNAVAILABLE");
 }
 
-/// The client machine ends with the same events whichever way a recorded stream comes to it.
+/// The client machine emits the same events whichever binding a recorded stream arrives by.
 #[test]
 fn a_stream_reads_the_same_over_grpc() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/a2a");
@@ -194,7 +194,7 @@ fn a_stream_reads_the_same_over_grpc() {
                 FrameContent::Unknown(raw) => panic!("{name}: {raw:?}"),
             }
         }
-        // Protobuf keeps no order of members: the streams that hold objects are compared by their outcome alone.
+        // Protobuf does not keep the order of members: streams with objects are compared by their outcome alone.
         if !name.contains("-data") && !name.contains("-input-required") {
             assert_eq!(said(&mut grpc), said(&mut json), "{name}");
         }
@@ -211,7 +211,7 @@ fn client() -> TaskClient {
 }
 
 fn said(client: &mut TaskClient) -> Vec<String> {
-    // Protobuf knows no difference between 1 and 1.0.
+    // Protobuf does not distinguish 1 and 1.0.
     std::iter::from_fn(|| client.poll_event()).map(|event| format!("{event:?}").replace(".0)", ")")).collect()
 }
 
@@ -228,7 +228,7 @@ fn a_cut_stream_is_taken_up_again_and_a_look_settles_it() {
     client.handle_stream_error(WireError::from_grpc(14, "connection reset", b""));
     let planned = client.poll_request().unwrap();
     assert_eq!(planned.purpose, Purpose::Subscribe);
-    // The task ended in the meantime: the server refuses, and a look tells how.
+    // The task ended in the meantime: the server refuses, and a read returns the outcome.
     let refused = WireError::from_grpc(9, "it is terminal", &details("UNSUPPORTED_OPERATION"));
     client.handle_response_error(Purpose::Subscribe, refused);
     let planned = client.poll_request().unwrap();

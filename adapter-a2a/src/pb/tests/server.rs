@@ -1,4 +1,4 @@
-//! Requests read as calls, refusals as statuses, cards as messages.
+//! Requests decoded as calls, refusals as statuses, cards as messages.
 
 use serde_json::json;
 
@@ -96,7 +96,7 @@ fn what_is_missing_or_unreadable_is_named() {
     assert_eq!(refused(Version::V1, "GetTask", &negative).violations[0].field, "historyLength");
 }
 
-/// Whatever a server of ours refuses with, a client of ours knows again.
+/// The client recognises every refusal of the server.
 #[test]
 fn refusals_are_the_same_on_the_other_side() {
     for kind in [

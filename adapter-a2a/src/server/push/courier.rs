@@ -1,12 +1,12 @@
-//! [`Courier`]: tells one receiver what happens in a task, from the log.
+//! [`Courier`]: delivers push notifications about a task to one receiver, from the log.
 //!
 //! ```text
-//! run T, T.1, … ── every event ──► items ── after `told`? ──► deliver, with pauses ──► save `told`
+//! run T, T.1, … ── every event ──► items ── after the saved position? ──► deliver, with pauses ──► save the position
 //! ```
 //!
-//! One courier works on a wish at a time. It reads the task from its first event, so that what it tells is what a client sees
-//! that watched from the beginning, and tells what comes after the place that was saved last. A courier whose replica dies is
-//! replaced at another one: notifications after the last saved position are delivered again, under the same id.
+//! One courier works on a push configuration at a time. It reads the task from its first event, so that the receiver gets the
+//! items of a watcher that started at the beginning, and delivers those after the position that was saved last. A courier whose
+//! replica dies is replaced at another one: notifications after the last saved position are delivered again, under the same id.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -28,14 +28,14 @@ use crate::version::Version;
 use crate::wire::time::format;
 use crate::wire::{Dialect, StateClass, StreamItem};
 
-/// The pause before the log is asked again.
+/// The pause before the log is read again.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How often the first run of a task is looked for: a wish is kept before its run is opened.
+/// How often the first run of a task is looked up: a push configuration is stored before its run is opened.
 const OPENING_LOOKS: u32 = 20;
 
 impl AgentServer {
-    /// Works on a wish: tells its receiver what happens, until its task is over or gone.
+    /// Works on a push configuration: notifies its receiver until the task has ended or is gone.
     pub fn carry(&self, record: Box<dyn WishRecord>) -> BoxFuture<'static, ()> {
         let host = &self.shared.host;
         let wish = Wish::from_value(record.value());
@@ -52,11 +52,11 @@ struct Courier {
     sender: Arc<dyn PushSender>,
     record: Box<dyn WishRecord>,
     wish: Wish,
-    /// Events were given up: the next one brings the whole task.
+    /// Set if notifications were dropped: the next one contains the complete task.
     missed: bool,
 }
 
-/// The task as the receiver knows it.
+/// The task in the state that the receiver knows.
 struct Told {
     folded: Folded,
     view: Option<PlainView>,
@@ -109,7 +109,7 @@ impl Courier {
         None
     }
 
-    /// Waits for the next turn; `None` once the task is gone.
+    /// Waits for the next turn. Returns `None` once the task is gone.
     async fn next_run(&self, turn: usize) -> Option<LoggedRun> {
         loop {
             match self.find(turn).await {
@@ -120,7 +120,7 @@ impl Courier {
         }
     }
 
-    /// Tells what happens in a turn. Returns the state that it ends in; that of a task that goes on if its run is gone.
+    /// Delivers the notifications of a turn. Returns the state in which it ended; an active one if its run is gone.
     async fn carry_turn(&mut self, turn: usize, run: &LoggedRun, told: &mut Told) -> StateClass {
         let (task, context) = (&self.wish.config.task_id, &run.context_id);
         let mut maker = Items::new(&self.shared().config, task, context);
@@ -180,7 +180,7 @@ impl Courier {
         }
         match self.wish.version {
             Version::V1 => shown.iter().map(|item| item.to_json(Dialect::V1)).collect(),
-            // Receivers of 0.3 get the whole task, when its status changes.
+            // Receivers of 0.3 get the complete task, when its status changes.
             Version::V03 if has_status => vec![self.whole(told)],
             Version::V03 => Vec::new(),
         }

@@ -1,4 +1,4 @@
-//! The deliverer of one wish: takes what waits, one event at a time, until nothing does.
+//! The deliverer of one push configuration: sends queued events one at a time, until the queue is empty.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Deliverer {
         }
     }
 
-    /// What is to be said next. Nothing: the deliverer is done, and another one begins when there is more.
+    /// Returns the next item to deliver. `None` ends the deliverer; another one starts with the next item.
     fn take(&self) -> Option<Value> {
         let mut state = self.entry.lock();
         let is_mine = |push: &super::PushEntry| push.config == self.config;
@@ -61,7 +61,7 @@ impl Deliverer {
         Some(item?.to_json(Dialect::V1))
     }
 
-    /// What waits is left out; the next event brings the whole task.
+    /// Drops the queue; the next event contains the complete task.
     fn give_up(&self) {
         let mut state = self.entry.lock();
         if let Some(push) = state.pushes.iter_mut().find(|push| push.config == self.config) {
@@ -79,22 +79,22 @@ pub(super) struct Delivery<'d> {
     pub(super) sender: &'d dyn PushSender,
     pub(super) config: &'d PushConfig,
     pub(super) version: Version,
-    /// The same for every attempt, also by another replica; `None` where no log holds the notifications.
+    /// The same for every attempt, also by another replica; `None` without a log.
     pub(super) id: Option<String>,
 }
 
-/// True if the receiver took it.
+/// Delivers a notification with retries. Returns `true` if the receiver accepted it.
 pub(super) async fn deliver(delivery: &Delivery<'_>, body: &Value) -> bool {
     let policy = &delivery.shared.config.push;
     for attempt in 0..policy.attempts.max(1) {
         if attempt > 0 {
             delivery.shared.host.sleep(policy.pause(attempt)).await;
         }
-        // Screened each time: a name may lead elsewhere by now.
+        // Checked each time: a name may resolve to another address by now.
         let Ok(addresses) = screened(delivery.sender, &delivery.config.url, policy).await else { continue };
         match call(delivery, &addresses, body).await {
             Some(200..=299) => return true,
-            // The receiver says that asking again will not help. Redirects are not followed.
+            // The receiver refuses permanently. Redirects are not followed.
             Some(status) if (300..500).contains(&status) && !matches!(status, 408 | 425 | 429) => {
                 return false;
             }
@@ -104,7 +104,8 @@ pub(super) async fn deliver(delivery: &Delivery<'_>, body: &Value) -> bool {
     false
 }
 
-/// What the first says who is there. `localhost` is two addresses, and receivers listen on one of them.
+/// Sends the request to the first address that responds. `localhost` has two addresses, and receivers listen on one of
+/// them.
 async fn call(delivery: &Delivery<'_>, addresses: &[SocketAddr], body: &Value) -> Option<u16> {
     for address in addresses.iter().take(delivery.shared.config.push.addresses.max(1)) {
         let id = delivery.id.as_deref();
@@ -116,7 +117,7 @@ async fn call(delivery: &Delivery<'_>, addresses: &[SocketAddr], body: &Value) -
     None
 }
 
-/// The addresses to connect to, if everything that the URL leads to may be called.
+/// Returns the addresses to connect to, if all addresses of the URL may be called.
 pub(super) async fn screened(
     sender: &dyn PushSender,
     url: &str,

@@ -1,15 +1,16 @@
-//! Push notifications: clients say where they want to be called back, and are, event by event.
+//! Push notifications: clients register an address, and the server sends every event there.
 //!
 //! ```text
-//! recorder ── item ──► queue of the wish ──► deliverer: resolve, screen, send ── not taken? pause, again
-//!                        │ full: emptied, and the whole task is sent instead        └ `attempts` used up: given up
+//! recorder ── item ──► queue of the configuration ──► deliverer: resolve, check, send ── not accepted? pause, retry
+//!                        │ full: emptied, and the complete task is sent instead            └ `attempts` used up: dropped
 //! ```
 //!
-//! That is a server whose tasks are its own. Where the tasks are in a log ([`TaskLog`](super::TaskLog)), wishes are too, and a
-//! [`courier`] reads the notifications from the log; there is no queue, and another replica continues after the last saved position.
+//! The chart is for a server without a log. If tasks are in a log ([`TaskLog`](super::TaskLog)), push configurations
+//! are too, and a [`courier`] reads the notifications from the log; there is no queue, and another replica continues
+//! after the last saved position.
 //!
-//! Invariants: a delivery never holds up or fails its task; one request per wish is under way, so events come in order;
-//! the address that was screened is the one that is connected to; what is left out is made up for by the whole task.
+//! Invariants: a delivery never delays or fails its task; one request per configuration is open, so events arrive in
+//! order; the checked address is the one that is connected to; dropped events are replaced by the complete task.
 
 mod courier;
 mod deliver;
@@ -38,12 +39,12 @@ use deliver::{Deliverer, screened};
 use screen::target;
 use wish::{Wish, standing, taken_back};
 
-/// Carries requests to receivers: names and sockets are its business.
+/// Sends requests to receivers: resolves names and opens sockets.
 pub trait PushSender: Send + Sync + 'static {
-    /// The addresses of a host.
+    /// Returns the addresses of a host.
     fn resolve(&self, host: &str, port: u16) -> BoxFuture<'static, Result<Vec<IpAddr>, String>>;
 
-    /// Sends a request to exactly that address, follows no redirect, and gives the status.
+    /// Sends a request to exactly that address, follows no redirect, and returns the status.
     fn deliver(&self, request: PushRequest) -> BoxFuture<'static, Result<u16, String>>;
 }
 
@@ -51,24 +52,24 @@ pub trait PushSender: Send + Sync + 'static {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PushRequest {
-    /// Where, as the client wrote it.
+    /// The URL that the client registered.
     pub url: String,
     /// The address to connect to, whatever the name resolves to by now.
     pub address: SocketAddr,
-    /// Lower-case names.
+    /// The headers, with names in lower case.
     pub headers: Vec<(&'static str, String)>,
-    /// JSON.
+    /// The body, as JSON.
     pub body: Vec<u8>,
 }
 
-/// Where and how often receivers are called.
+/// Which receivers are allowed, and retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushPolicy {
-    /// True to call addresses that are not public: of this machine, of private networks. For tests, and for networks
+    /// Set to allow addresses that are not public: of this machine, of private networks. For tests, and for networks
     /// where every client is trusted.
     pub any_address: bool,
-    /// Addresses of a name that are tried per attempt, one after the other, until one is there. Names of one machine have
-    /// two, those of large services more, all alike.
+    /// Addresses of a name that are tried per attempt, until one responds. Names of one machine have two, those of
+    /// large services more, all alike.
     pub addresses: usize,
     /// Attempts per event. Eight with the pauses below take a minute and a half, which outlasts a restart of the receiver.
     pub attempts: u32,
@@ -76,7 +77,7 @@ pub struct PushPolicy {
     pub base: Duration,
     /// The longest pause.
     pub cap: Duration,
-    /// Events that wait for a receiver. Past it they are left out, and the whole task is sent instead.
+    /// Events that wait for a receiver. Beyond it they are dropped, and the complete task is sent instead.
     pub queue: usize,
 }
 
@@ -94,30 +95,30 @@ impl Default for PushPolicy {
 }
 
 impl PushPolicy {
-    /// The pause before an attempt; the first is number 0.
+    /// Returns the pause before an attempt; the first is number 0.
     pub fn pause(&self, attempt: u32) -> Duration {
         let Some(doublings) = attempt.checked_sub(1) else { return Duration::ZERO };
         self.base.saturating_mul(2_u32.saturating_pow(doublings)).min(self.cap)
     }
 }
 
-/// A wish to be called back, and what waits for it.
+/// A push configuration, and its queue.
 #[derive(Debug)]
 pub(super) struct PushEntry {
     config: PushConfig,
     version: Version,
     queue: VecDeque<StreamItem<'static>>,
-    /// How the client that registered it reads the task; none if it activated the extension.
+    /// The view of the client that registered it; `None` if it activated the extension.
     view: Option<PlainView>,
-    /// The whole task is to be sent.
+    /// Set if the complete task is to be sent.
     needs_task: bool,
-    /// Events were given up.
+    /// Set if events were dropped.
     missed: bool,
     is_busy: bool,
 }
 
 impl TaskState {
-    /// Lets receivers know of an item. Receivers of 0.3 get the whole task when its status changes.
+    /// Queues an item for receivers. Receivers of 0.3 get the complete task when its status changes.
     pub(super) fn enqueue(&mut self, item: &StreamItem<'static>, limit: usize) {
         for push in &mut self.pushes {
             let is_behind = std::mem::take(&mut push.missed) || push.queue.len() >= limit;
@@ -137,7 +138,7 @@ impl TaskState {
 }
 
 impl AgentServer {
-    /// Starts the deliverers that have something to do and are not at it.
+    /// Spawns deliverers for non-empty queues without one.
     pub(super) fn deliver(&self, entry: &Arc<TaskEntry>) {
         let Some(sender) = self.shared.host.push_sender() else { return };
         let mut state = entry.lock();
@@ -157,12 +158,12 @@ impl AgentServer {
         }
     }
 
-    /// A wish that can be kept, or why not.
+    /// Checks whether a push configuration can be accepted.
     pub(super) async fn check_push(&self, config: &PushConfig) -> Result<(), ServerError> {
         let Some(sender) = self.shared.host.push_sender() else { return Err(not_supported()) };
         request::check_secrets(config)?;
         let policy = &self.shared.config.push;
-        // Where every address may be called there is nothing to find out about a name until it is called.
+        // If every address may be called, a name need not be resolved before it is called.
         let checked = if policy.any_address {
             target(&config.url).map(|_| ()).map_err(str::to_owned)
         } else {
@@ -171,7 +172,7 @@ impl AgentServer {
         checked.map_err(|words| ServerError::invalid_field("url", words))
     }
 
-    /// Keeps a wish. The task's own id is the wish's, unless the client chose one.
+    /// Stores a push configuration. Its id is that of the task, unless the client chose one.
     pub(super) async fn add_push(
         &self,
         entry: &TaskEntry,
@@ -265,7 +266,7 @@ impl AgentServer {
         Ok(log.end_wish(&key).await?)
     }
 
-    /// Answers the calls about wishes.
+    /// Handles the calls about push configurations.
     pub(super) async fn answer_push(
         &self,
         caller: &Caller,
@@ -295,7 +296,7 @@ impl AgentServer {
                 Ok(Answer::PushConfigs(self.configs(&entry).await?))
             }
             Call::DeletePushConfig { task_id, id } => {
-                // Deleting what is not there is no error: it is not there afterwards.
+                // Deleting an unknown configuration is not an error.
                 let entry = find(&task_id).await?;
                 self.remove_push(&entry, &id).await?;
                 Ok(Answer::Nothing)

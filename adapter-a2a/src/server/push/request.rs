@@ -1,4 +1,5 @@
-//! What a callback says: `POST` with the event (1.0) or the task (0.3), the client's token and credentials.
+//! The request of a push notification: `POST` with the event (1.0) or the task (0.3), the client's token and
+//! credentials.
 
 use serde_json::Value;
 
@@ -7,10 +8,10 @@ use crate::call::PushConfig;
 use crate::server::ServerError;
 use crate::version::{JSON, VERSION_HEADER, Version};
 
-/// The header by which a receiver knows a notification that it had before.
+/// The header by which a receiver deduplicates notifications.
 const NOTIFICATION_ID: &str = "x-a2a-notification-id";
 
-/// Refuses secrets that could not be sent as a header, or would forge others.
+/// Refuses secrets that cannot be sent as a header, or would forge others.
 pub(super) fn check_secrets(config: &PushConfig) -> Result<(), ServerError> {
     let is_clean = |text: &str| text.len() <= 4_096 && text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     let words = "must be at most 4096 printable ASCII letters";
@@ -30,7 +31,7 @@ pub(super) fn check_secrets(config: &PushConfig) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// The request for one event.
+/// Returns the request for one event.
 pub(super) fn request(
     config: &PushConfig,
     version: Version,
@@ -38,7 +39,7 @@ pub(super) fn request(
     id: Option<&str>,
     body: &Value,
 ) -> PushRequest {
-    // `application/a2a+json` would be the specification's; receivers parse what the SDKs send.
+    // The specification has `application/a2a+json`; receivers parse what the SDKs send.
     let mut headers = vec![("content-type", JSON.to_owned())];
     if version == Version::V1 {
         headers.push((VERSION_HEADER, version.to_string()));

@@ -1,22 +1,22 @@
-//! Where a server may call back to: addresses of the public internet, unless the policy says otherwise.
+//! Checks the targets of push notifications: addresses of the public internet, unless the policy allows others.
 //!
-//! A push URL is chosen by a client, and the request is sent by the server: without screening it reaches whatever the
-//! server can reach (spec 13.2). A URL is looked at when it is configured and again at every delivery, by the address
+//! A push URL is chosen by a client, and the request is sent by the server: without a check it reaches whatever the
+//! server can reach (spec 13.2). A URL is checked when it is configured and again at every delivery, by the address
 //! that is then connected to, because a name can be pointed elsewhere in between.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The parts of a push URL that decide where a request goes.
+/// The parts of a push URL that determine the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
-    /// Lower case, without brackets.
+    /// The host in lower case, without brackets.
     pub(super) host: String,
     pub(super) port: u16,
-    /// The host, if it is an address.
+    /// The host, if it is a literal address.
     pub(super) address: Option<IpAddr>,
 }
 
-/// Reads a URL as strictly as the strictest client would: what two readers could take for two places is refused.
+/// Parses a URL as strictly as the strictest client: a URL that two parsers could resolve to two targets is refused.
 pub(super) fn target(url: &str) -> Result<Target, &'static str> {
     if url.len() > 2_048 || !url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
         return Err("must be at most 2048 letters of a URL, others percent-encoded");
@@ -62,7 +62,7 @@ fn read_host(host: &str) -> Result<(String, Option<IpAddr>), &'static str> {
     if host.is_empty() || !host.bytes().all(is_name) || host.starts_with('.') || host.ends_with('.') {
         return Err("must name a host, without a dot at its end");
     }
-    // `127.1`, `0x7f000001`, `2130706433`: addresses to some readers, names to others.
+    // `127.1`, `0x7f000001`, `2130706433`: addresses to some parsers, names to others.
     let last = host.rsplit('.').next().unwrap_or_default();
     if last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x") {
         return Err("must write an address as four numbers");
@@ -70,12 +70,12 @@ fn read_host(host: &str) -> Result<(String, Option<IpAddr>), &'static str> {
     Ok((host, None))
 }
 
-/// Names that mean this machine wherever they are resolved.
+/// Returns `true` for names that mean this machine wherever they are resolved.
 pub(super) fn is_local_name(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }
 
-/// True for addresses of the public internet (IANA special-purpose registries).
+/// Returns `true` for addresses of the public internet (IANA special-purpose registries).
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -106,14 +106,14 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match address.segments() {
-        // IPv4 in another coat; NAT64 and 6to4 lead to IPv4 too.
+        // Embedded IPv4; NAT64 and 6to4 lead to IPv4 too.
         [0, 0, 0, 0, 0, 0xffff, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
         | [0x2002, high, low, ..] => is_public_v4(v4(high, low)),
         // Teredo and other protocol assignments, documentation.
         [0x2001, second, ..] if second < 0x200 || second == 0xdb8 => false,
         [0x3fff, second, ..] if second < 0x1000 => false,
-        // Global unicast; all else is local, reserved or for groups.
+        // Global unicast; all else is local, reserved or multicast.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }

@@ -1,4 +1,4 @@
-//! [`Wish`]: a push configuration as the log keeps it, with the position up to which its receiver was notified.
+//! [`Wish`]: a push configuration in the log, with the position up to which its receiver was notified.
 
 use aqueduct_core::RunId;
 use serde_json::{Value, json};
@@ -7,14 +7,14 @@ use crate::call::PushConfig;
 use crate::server::log::LoggedWish;
 use crate::version::Version;
 
-/// A wish to be called back.
+/// A stored push configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wish {
     pub(super) config: PushConfig,
     pub(super) version: Version,
-    /// The client that registered it did not activate the extension.
+    /// Set if the client that registered it did not activate the extension.
     pub(super) is_plain: bool,
-    /// The last event that was delivered or given up: its turn, and its number.
+    /// The last event that was delivered or dropped: its turn, and its number.
     pub(super) told: (usize, u64),
 }
 
@@ -44,12 +44,12 @@ impl Wish {
     }
 }
 
-/// The record that a wish was taken back.
+/// Returns the record that a configuration was deleted.
 pub(super) fn taken_back(id: &str) -> Value {
     json!({ "id": id, "deleted": true })
 }
 
-/// Returns the wishes that stand, in the order of their records. The last record of an id counts.
+/// Returns the configurations that were not deleted, in the order of their records. The last record of an id counts.
 pub(super) fn standing(records: &[LoggedWish]) -> Vec<(RunId, Wish)> {
     let mut found: Vec<(RunId, Wish)> = Vec::new();
     for record in records {

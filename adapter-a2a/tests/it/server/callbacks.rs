@@ -123,7 +123,7 @@ async fn hostile_urls_are_refused_unless_the_policy_allows_them() {
         "http://[2002:7f00:1::]/",
         "http://[fe80::1]/",
         "http://[fd00::1]/",
-        // Nobody can say where this leads to. Where it may lead anywhere, it may lead nowhere for now.
+        // The name cannot be resolved. With `Any`, it may be unresolvable for now.
         "http://nowhere.test/",
     ];
     let always = [

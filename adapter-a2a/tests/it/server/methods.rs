@@ -79,7 +79,7 @@ async fn a_question_is_answered_by_a_message_to_its_task() {
     let asked =
         served.rpc("SendMessage", json!({"message": message("deploy")})).await["result"]["task"].clone();
     assert_eq!(state(&asked), "TASK_STATE_INPUT_REQUIRED");
-    // Somebody watches meanwhile, and stays.
+    // A watcher stays connected meanwhile.
     let watching = served.open(&Ask::rpc("SubscribeToTask", &json!({"id": asked["id"]}))).await;
     let ask = Ask::rpc("SendStreamingMessage", &json!({"message": message_to(&asked, "prod")}));
     let items = served.ask(&ask).await.items();
@@ -341,7 +341,7 @@ async fn what_is_kept_of_all_tasks_is_bounded_in_bytes() {
         "what ended first goes first"
     );
 
-    // The same for what is said in one task.
+    // As above, for the content of one task.
     for _ in 0..3 {
         send(message_to(&waits, &format!("ask {long}"))).await;
     }

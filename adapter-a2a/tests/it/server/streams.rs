@@ -91,7 +91,7 @@ proptest! {
         assert_round_trip("any", &events, dialect, false);
     }
 
-    /// Whoever subscribes at any point has everything; and so has whoever asks for the task afterwards.
+    /// A watcher that subscribes at any point receives everything; and so does a read of the task afterwards.
     #[test]
     fn a_snapshot_and_what_follows_are_the_whole(
         mut events in arb_source_events(40),
@@ -171,7 +171,7 @@ async fn assert_whole(source: Vec<SourceEvent>, at: usize) {
     let streamed = read(streamed).await;
     let whole = served.rpc("GetTask", json!({"id": "id-0"})).await["result"].clone();
     for answered in [streamed, subscribed] {
-        // A task of which nobody knows yet cannot be subscribed to.
+        // A task that is not known yet cannot be subscribed to.
         let mut fold = Fold(Value::Null);
         answered.items().iter().for_each(|item| fold.apply(item));
         if !fold.0.is_null() {
@@ -234,7 +234,7 @@ fn words(items: &[Value]) -> String {
     items.iter().filter_map(text).collect()
 }
 
-/// Nothing is lost for a reader that takes its time, and nobody waits for it.
+/// A slow reader loses nothing, and delays no other reader.
 #[tokio::test(start_paused = true)]
 async fn a_slow_watcher_misses_nothing_and_holds_up_nobody() {
     let served = serve(|_| long_answer(5_000));
@@ -290,4 +290,44 @@ async fn leaving_does_not_cancel() {
     let Served { .. } = &served;
     let task = served.rpc("GetTask", json!({"id": "id-0"})).await;
     assert_eq!(task["result"]["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+/// The task that a method gives to a client that comes back, while the recorder is behind what that client was sent.
+async fn found_after_cut(method: &str) -> (usize, Value) {
+    let served = serve(|_| Vec::new());
+    let streamed = served.open(&streaming(Dialect::V1, "OPEN")).await;
+    let run = served.runs.last();
+    let events = events_of(&run.input, long_answer(4));
+    let (before, rest) = events.split_at(4);
+    before.iter().for_each(|event| run.push(event.clone()));
+    settle().await;
+    run.is_recorded.send_replace(false);
+    run.push(rest[0].clone());
+    // As far as it goes: then the client is cut.
+    let seen = read(streamed).await.items();
+    let length = |artifact: &Value| {
+        let parts = artifact["parts"].as_array().into_iter().flatten();
+        parts.map(|part| part["text"].as_str().map_or(0, str::len)).sum::<usize>()
+    };
+    let was_sent = seen.iter().map(|item| length(&item["artifactUpdate"]["artifact"])).sum();
+    let ask = Ask::rpc(method, &json!({"id": "id-0"}));
+    let again = async { read(served.open(&ask).await).await };
+    let goes_on = async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        run.is_recorded.send_replace(true);
+    };
+    let (again, ()) = tokio::join!(again, goes_on);
+    let task =
+        again.items().first().map_or_else(|| again.body["result"].clone(), |item| item["task"].clone());
+    (was_sent, length(&task["artifacts"][0]).into())
+}
+
+/// A client would take for new what follows a snapshot that is shorter than what it saw.
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_holds_what_any_watcher_was_sent() {
+    for method in ["SubscribeToTask", "GetTask"] {
+        let (was_sent, found) = found_after_cut(method).await;
+        assert!(was_sent > 2, "{method}: the client saw {was_sent} bytes");
+        assert_eq!(found, was_sent, "{method}");
+    }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Run {
     info: Arc<RunInfo>,
     events: Mutex<Vec<BlockEvent>>,
     count: watch::Sender<usize>,
+    /// `false` while who began the run reads nothing: watchers do.
+    pub(crate) is_recorded: watch::Sender<bool>,
 }
 
 impl Run {
@@ -46,6 +48,7 @@ impl Run {
 
 struct Follow {
     run: Arc<Run>,
+    is_recorder: bool,
     next: usize,
     more: Option<BoxFuture<'static, ()>>,
 }
@@ -55,6 +58,19 @@ impl futures_core::Stream for Follow {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<NumberedEvent>> {
         loop {
+            if self.is_recorder && !*self.run.is_recorded.borrow() {
+                let mut goes_on = self.run.is_recorded.subscribe();
+                let more = self.more.get_or_insert_with(|| {
+                    Box::pin(async move {
+                        goes_on.wait_for(|goes_on| *goes_on).await.unwrap();
+                    })
+                });
+                if more.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                self.more = None;
+                continue;
+            }
             let event = self.run.events.lock().unwrap().get(self.next).cloned();
             if let Some(event) = event {
                 self.next += 1;
@@ -121,6 +137,7 @@ impl RunService for Runs {
             info: Arc::new(info),
             count: watch::Sender::new(events.len()),
             events: Mutex::new(events),
+            is_recorded: watch::Sender::new(true),
         });
         if !is_refused {
             self.by_id.lock().unwrap().insert(run_id.clone(), Arc::clone(&run));
@@ -130,7 +147,7 @@ impl RunService for Runs {
             if is_refused {
                 return Err(ServiceError::new(RefusalKind::Busy, "too many runs"));
             }
-            Ok(StartedRun::new(run_id, Box::pin(Follow { run, next: 0, more: None })))
+            Ok(StartedRun::new(run_id, Box::pin(Follow { run, is_recorder: true, next: 0, more: None })))
         })
     }
 
@@ -139,7 +156,7 @@ impl RunService for Runs {
         Box::pin(async move {
             let run = run.ok_or_else(|| ServiceError::new(RefusalKind::NotFound, "no such run"))?;
             let next = usize::try_from(after).unwrap();
-            Ok(Box::pin(Follow { run, next, more: None }) as EventStream)
+            Ok(Box::pin(Follow { run, is_recorder: false, next, more: None }) as EventStream)
         })
     }
 
@@ -168,7 +185,7 @@ pub(crate) struct World {
     receiver: Option<Arc<Receiver>>,
 }
 
-/// Whoever is called back: what names lead to, and what is answered, one after the other; the last for ever.
+/// The receiver of push notifications: the addresses of its names, and its responses in order; the last one repeats.
 pub(crate) struct Receiver {
     pub(crate) addresses: Mutex<Vec<Vec<IpAddr>>>,
     pub(crate) statuses: Mutex<Vec<u16>>,

@@ -1,4 +1,4 @@
-//! [`RemoteBuilder`]: where a remote A2A agent is, and how it is called.
+//! [`RemoteBuilder`]: address and call settings of a remote A2A agent.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,13 +12,13 @@ use crate::a2a::signing::CardKey;
 use crate::error::Error;
 use crate::remote::{Connection, RemoteSettings, ThreadMemory};
 
-/// Where an A2A agent is found.
+/// The address of an A2A agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Address {
-    /// By its own address; its card is looked for at the well-known paths.
+    /// The address of the agent; its card is read from the well-known paths.
     Agent(String),
-    /// By the address of its card.
+    /// The address of the card.
     Card(String),
 }
 
@@ -60,20 +60,21 @@ pub struct RemoteBuilder {
 }
 
 impl RemoteBuilder {
+    /// Returns a builder with default settings: the card determines binding and version.
     pub(super) fn new(address: Address) -> Self {
         let client = ClientConfig { decode: DecodeConfig::root(), ..ClientConfig::default() };
         let settings = RemoteSettings::default();
         Self { address, binding: None, version: Version::V1, settings, client, card_keys: Vec::new() }
     }
 
-    /// Calls the agent by this binding. With the agent's own address no card is needed; otherwise the binding is
-    /// preferred among those of the card.
+    /// Calls the agent by this binding. With the address of the agent, no card is needed; with that of a card, the
+    /// binding is preferred among those of the card.
     pub fn binding(mut self, binding: Binding) -> Self {
         self.binding = Some(binding);
         self
     }
 
-    /// Sets the version that an agent without card speaks. A card names its own.
+    /// Sets the version of an agent without a card. A card declares its own.
     pub fn version(mut self, version: Version) -> Self {
         self.version = version;
         self
@@ -85,25 +86,25 @@ impl RemoteBuilder {
         self
     }
 
-    /// Sets how the agent's stream is read. Source, dialect and the id of the sent message are set by the agent.
+    /// Sets how the agent's stream is decoded. The agent sets source, dialect and the id of the sent message itself.
     pub fn decode(mut self, decode: DecodeConfig) -> Self {
         self.client.decode = decode;
         self
     }
 
-    /// Sets how often, and after which pauses, a lost stream is looked for.
+    /// Sets the limits and pauses with which a lost stream is recovered.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.client.retry = retry;
         self
     }
 
-    /// Trusts only cards that one of these keys has signed. Without keys, signatures are not looked at.
+    /// Accepts only cards that one of these keys has signed. Without keys, signatures are not checked.
     pub fn card_keys(mut self, keys: Vec<CardKey>) -> Self {
         self.card_keys = keys;
         self
     }
 
-    /// Returns the agent. Nothing is connected yet.
+    /// Returns the agent. No connection is opened yet.
     ///
     /// # Errors
     ///
@@ -117,7 +118,8 @@ impl RemoteBuilder {
         let directory = Directory::new(self.address, self.binding, self.version, &self.settings)
             .with_keys(self.card_keys);
         let (threads, warned) = (ThreadMemory::new(THREADS), AtomicBool::new(false));
-        let shared = Shared { connection, directory, client: self.client, threads, warned };
+        let listing = super::find::Listing::default();
+        let shared = Shared { connection, directory, client: self.client, threads, listing, warned };
         Ok(RemoteAgent { shared: Arc::new(shared) })
     }
 }

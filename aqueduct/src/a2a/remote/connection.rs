@@ -1,4 +1,4 @@
-//! Calls to an agent over HTTP or gRPC. Both end in the inputs of the adapter's client.
+//! Sends calls to an agent over HTTP or gRPC. The responses of both are inputs of the adapter's client.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,31 +21,32 @@ use super::endpoint::ResolvedCard;
 use super::grpc;
 use crate::remote::{Connection, failure_code};
 
-/// JSON-RPC ids, unique in the process: some servers treat a repeated id as a repetition.
+/// The next JSON-RPC id, unique in the process: some servers treat a repeated id as a repetition.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// The answer to a request.
+/// The response to a request.
 pub(super) enum Answer {
     Stream(Box<Stream>),
-    /// A whole HTTP response.
+    /// A complete HTTP response.
     Whole(Response<Bytes>),
-    /// A gRPC answer; `None` if it held neither a task nor a message.
+    /// A gRPC response; `None` if it contained neither a task nor a message.
     #[cfg(feature = "grpc")]
     Item(Option<Box<StreamItem<'static>>>),
-    /// The agent refused, by a gRPC status.
+    /// The agent refused with a gRPC status.
     #[cfg(feature = "grpc")]
     Refused(WireError),
-    /// The task of a message whose answer was lost, or the reason why there is none.
+    /// The task of a message whose response was lost, or the reason why it was not found.
     Found(Result<TaskRef, String>),
-    /// There was no answer.
+    /// No response arrived.
     Failed {
         reason: String,
-        /// The code of a run that fails by it.
+        /// The code of a run that fails for this reason.
         code: &'static str,
     },
 }
 
 impl Answer {
+    /// Returns a failure with the code of a cut stream.
     pub(super) fn failed(reason: String) -> Self {
         Self::Failed { reason, code: RunFailure::UPSTREAM_ENDED }
     }
@@ -55,18 +56,19 @@ impl Answer {
 pub(super) struct Stream {
     /// The request that opened it.
     pub(super) purpose: Purpose,
-    /// `true` until its first event.
+    /// Set until the first event.
     pub(super) is_fresh: bool,
     kind: Kind,
 }
 
+/// The transport of a stream.
 enum Kind {
     Sse(Box<SseStream>),
     #[cfg(feature = "grpc")]
     Grpc(Box<grpc::Messages>),
 }
 
-/// What a stream brings.
+/// The input of a stream.
 pub(super) enum Incoming {
     /// An event that the adapter parses.
     Frame(sse::Event),
@@ -86,12 +88,14 @@ pub(super) enum Incoming {
 }
 
 impl Incoming {
+    /// Converts an event of an SSE stream; an error becomes a cut.
     fn of(event: Result<sse::Event, ClientError>) -> Self {
         event.map_or_else(|error| Self::Cut(error.to_string(), failure_code(&error)), Self::Frame)
     }
 }
 
 impl Stream {
+    /// Wraps an SSE stream that `purpose` opened.
     fn sse(purpose: Purpose, stream: SseStream) -> Self {
         Self { purpose, is_fresh: true, kind: Kind::Sse(Box::new(stream)) }
     }
@@ -110,6 +114,7 @@ impl Stream {
         }
     }
 
+    /// Polls the next input. [`Incoming::End`] or [`Incoming::Cut`] is the last one.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Incoming> {
         match &mut self.kind {
             Kind::Sse(stream) => {
@@ -121,7 +126,7 @@ impl Stream {
     }
 }
 
-/// Sends a call by the binding of the endpoint.
+/// Sends a call over the binding of the endpoint.
 pub(super) async fn send(
     connection: &Connection,
     card: &ResolvedCard,
@@ -142,7 +147,8 @@ pub(super) async fn send(
     }
 }
 
-/// Returns a call as an HTTP request, and whether its answer is a stream; or the reason why it cannot be built.
+/// Returns a call as an HTTP request, and whether its response is a stream; or the reason why the call cannot be
+/// encoded.
 pub(super) fn http_request(
     connection: &Connection,
     endpoint: &Endpoint,
@@ -156,6 +162,8 @@ pub(super) fn http_request(
     Ok((connection.request(method, &url, &headers, context, body.into())?, streaming))
 }
 
+/// Sends a call over HTTP. A response that is not the requested stream is returned complete, so that the adapter can
+/// parse it.
 async fn send_http(
     connection: &Connection,
     endpoint: &Endpoint,

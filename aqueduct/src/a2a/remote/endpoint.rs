@@ -1,4 +1,4 @@
-//! Where and how an A2A agent is called: by its settings, or by its card.
+//! Resolves the endpoint of an A2A agent: from its settings, or from its card.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,21 +16,22 @@ use super::grpc::GrpcConnection;
 use crate::a2a::signing::{CardKey, is_signed_by};
 use crate::remote::{Connection, REFUSED, RemoteSettings, describe_refusal, failure_of, invalid, unsent};
 
-/// The endpoint of an agent, and what its card says about it.
+/// The endpoint of an agent, and the capabilities that its card declares.
 #[derive(Debug)]
 pub(super) struct ResolvedCard {
     pub(super) endpoint: Endpoint,
     pub(super) streaming: bool,
-    /// Made on the first call.
+    /// Connected on the first call.
     #[cfg(feature = "grpc")]
     pub(super) grpc: GrpcConnection,
-    /// `true` if the agent's card named the address.
+    /// Set if the agent's card named the address.
     is_from_card: bool,
-    /// Every interface of the card that may be called.
+    /// The interfaces of the card that may be called.
     offered: Vec<Endpoint>,
 }
 
 impl ResolvedCard {
+    /// Creates the state of an endpoint; no connection is opened.
     fn new(endpoint: Endpoint, streaming: bool, settings: &RemoteSettings, offered: Vec<Endpoint>) -> Self {
         #[cfg(not(feature = "grpc"))]
         let _ = settings;
@@ -44,38 +45,41 @@ impl ResolvedCard {
         }
     }
 
-    /// Returns `true` if the agent declares that it reads what a frontend gives.
+    /// Returns `true` if the agent declares that it reads the data of frontends.
     pub(super) fn reads_frontend(&self) -> bool {
         self.endpoint.extensions.iter().any(|uri| uri == frontend::EXTENSION)
     }
 
-    /// Returns the reason why the endpoint cannot be reached, with the key that overrides an address of the card.
+    /// Returns the reason why the endpoint cannot be reached. For an address of the card it names the setting that
+    /// overrides it.
     pub(super) fn explain(&self, reason: &str) -> String {
         if self.is_from_card { card::unreachable(&self.endpoint, reason) } else { reason.to_owned() }
     }
 
+    /// Returns the interface with that binding and version, if it may be called.
     pub(super) fn interface(&self, binding: Binding, version: Version) -> Option<&Endpoint> {
         self.offered.iter().find(|endpoint| endpoint.binding == binding && endpoint.version == version)
     }
 }
 
-/// Finds the endpoint, and keeps it until [`forget`](Self::forget).
+/// Resolves the endpoint, and caches it until [`forget`](Self::forget).
 #[derive(Debug)]
 pub(super) struct Directory {
     address: Address,
-    /// The binding that the settings name.
+    /// The configured binding, if there is one.
     wanted: Option<Binding>,
-    /// In the order of preference.
+    /// The supported bindings, in the order of preference.
     bindings: Vec<Binding>,
     settings: RemoteSettings,
-    /// Used without a card.
+    /// The endpoint of an agent that needs no card.
     fixed: Option<Arc<ResolvedCard>>,
     resolved: Mutex<Option<Arc<ResolvedCard>>>,
-    /// The keys whose cards are trusted; empty: all are.
+    /// The keys whose signatures are accepted; empty to accept every card.
     keys: Vec<CardKey>,
 }
 
 impl Directory {
+    /// Creates the directory of one agent. With an address and a binding, the endpoint is fixed.
     pub(super) fn new(
         address: Address,
         wanted: Option<Binding>,
@@ -100,11 +104,13 @@ impl Directory {
         Self { address, wanted, bindings, settings, fixed, resolved, keys: Vec::new() }
     }
 
+    /// Restricts the accepted cards to those that one of the keys has signed.
     pub(super) fn with_keys(mut self, keys: Vec<CardKey>) -> Self {
         self.keys = keys;
         self
     }
 
+    /// Returns the endpoint. Reads the card on the first call; concurrent first calls may read it more than once.
     pub(super) async fn resolve(
         &self,
         connection: &Connection,
@@ -127,10 +133,13 @@ impl Directory {
         self.fixed.is_some()
     }
 
+    /// Drops the cached endpoint: the agent may have moved.
     pub(super) fn forget(&self) {
         *self.resolved.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
+    /// Reads the card and chooses an interface. An interface on another host than the configured ones is not called:
+    /// the next one of the card is used, with a warning, unless the binding is configured.
     async fn look_up(
         &self,
         connection: &Connection,
@@ -161,7 +170,7 @@ impl Directory {
         Ok(resolved)
     }
 
-    /// Reads the text of the agent's card. Some agents have one for each version of the protocol.
+    /// Returns the text of the agent's card. Some agents have one per protocol version.
     pub(super) async fn card(
         &self,
         connection: &Connection,
@@ -171,7 +180,7 @@ impl Directory {
         self.find_card(connection, context, version).await.map(|(_, text)| text)
     }
 
-    /// Returns an interface with the address that is called.
+    /// Returns an interface with a complete address: cards may omit the scheme of gRPC interfaces.
     fn addressed(&self, mut endpoint: Endpoint) -> Endpoint {
         if endpoint.binding == Binding::Grpc {
             endpoint.url = grpc_address(&endpoint.url, self.address.url());
@@ -190,7 +199,8 @@ impl Directory {
             Address::Agent(url) => card::card_urls(url),
             Address::Card(url) => vec![url.clone()],
         };
-        let mut failure = RunFailure::new(REFUSED, "the agent has no card");
+        let mut failure =
+            RunFailure::new(REFUSED, "the agent has no card: check its address, or configure the card's own");
         for url in urls {
             match read_card(connection, context, &url, version).await {
                 Ok(card) if self.trusts(&card) => return Ok((url, card)),
@@ -211,6 +221,7 @@ impl Directory {
 }
 
 impl Directory {
+    /// Returns `true` if a trusted key has signed the card, or if no keys are configured.
     fn trusts(&self, card: &str) -> bool {
         let read = || serde_json::from_str(card).is_ok_and(|card| is_signed_by(&card, &self.keys));
         self.keys.is_empty() || read()
@@ -222,7 +233,7 @@ fn refused(card: &str, endpoint: &Endpoint, reason: &str) -> String {
     card::unreachable(endpoint, &format!("the card at {card} leads elsewhere: {reason}"))
 }
 
-/// Reads a card. An answer that is not a card is an error here, so that the next address is tried.
+/// Reads a card. A response that is not a card is an error, so that the next address is tried.
 async fn read_card(
     connection: &Connection,
     context: &dyn CallContext,

@@ -1,70 +1,101 @@
-//! Finds the task of a message whose answer was lost: the agent is asked for its tasks, and the message is looked for in
-//! their histories. A message is never sent twice.
+//! Finds the task of a message whose response was lost: lists the tasks of the agent, and searches their histories for
+//! the message. A message is never sent twice.
+//!
+//! A replica that dies leaves many such messages at once. A replica that takes them over requests one list for all of them
+//! ([`Listing`]): a list is expensive for an agent with many tasks.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use aqueduct_adapter_a2a::call::TaskRef;
-use aqueduct_adapter_a2a::client::{SentMessage, SentPage};
+use aqueduct_adapter_a2a::client::{SentMessage, SentPage, TasksPage};
 use aqueduct_adapter_a2a::version::{Binding, Version};
 use aqueduct_core::agent::CallContext;
 use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::connection::http_request;
 use super::endpoint::ResolvedCard;
 use crate::remote::{Connection, describe_refusal};
 
-/// Pages that are looked at. Newer tasks come first.
+/// The largest number of pages that are searched. Newer tasks come first.
 const PAGES: usize = 50;
 
-/// How often the agent is asked at a takeover: it may be away, or be about to begin the task. A connection that was cut is no
-/// reason to wait: the agent that took the message is asked once.
+/// Attempts at a takeover: the agent may be away, or about to start the task. After a cut connection there is one
+/// attempt: the agent that received the message is up.
 pub(super) const TRIES: u32 = 5;
 
-/// How long one page may take.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long one page may take, and all of them: a frontend waits.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
+const FIND_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The pause before the second try; each further one is twice as long.
+/// The pause before the second attempt; it doubles with each further one.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Why a page could not be read.
 enum Missed {
-    /// Another try may help.
+    /// Another attempt may succeed.
     Passing(String),
     /// The agent does not list its tasks.
     Unsupported(String),
 }
 
-/// Returns `true` if the agent can be asked for its tasks.
+/// Returns `true` if the agent supports listing its tasks.
 pub(super) fn can_find(card: &ResolvedCard) -> bool {
     card.endpoint.version == Version::V1 && card.endpoint.binding != Binding::Grpc
 }
 
-/// Returns the task, or the reason why there is none.
+/// Returns the task, or the reason why it was not found.
 pub(super) async fn find(
     connection: &Connection,
     card: &ResolvedCard,
     context: &dyn CallContext,
     sent: &SentMessage,
-    tries: u32,
+    (tries, listing): (u32, Option<&Listing>),
 ) -> Result<TaskRef, String> {
     if !can_find(card) {
         return Err("the agent does not list its tasks".to_owned());
     }
-    let mut reason = String::new();
+    let mut reason = "the agent did not answer".to_owned();
+    let found = tokio::time::timeout(
+        FIND_TIMEOUT,
+        search(connection, card, context, sent, (tries, listing), &mut reason),
+    )
+    .await;
+    found.unwrap_or_else(|_| Err(format!("the task was not found within {FIND_TIMEOUT:?}: {reason}")))
+}
+
+/// Asks the agent up to `tries` times. Keeps the reason of the last attempt in `reason`.
+async fn search(
+    connection: &Connection,
+    card: &ResolvedCard,
+    context: &dyn CallContext,
+    sent: &SentMessage,
+    (tries, listing): (u32, Option<&Listing>),
+    reason: &mut String,
+) -> Result<TaskRef, String> {
+    // A conversation has few tasks.
+    let listing = listing.filter(|_| sent.context_id.is_empty());
     for attempt in 0..tries {
         if attempt > 0 {
             tokio::time::sleep(PAUSE * 2_u32.saturating_pow(attempt - 1)).await;
         }
-        match look(connection, card, context, sent).await {
+        let looked = match listing {
+            Some(listing) => listing.look(connection, card, context, sent).await,
+            None => look(connection, card, context, sent).await,
+        };
+        match looked {
             Ok(Some(task)) => return Ok(task),
-            Ok(None) => "the agent has no task for the message".clone_into(&mut reason),
-            Err(Missed::Passing(missed)) => reason = missed,
+            Ok(None) => "the agent has no task for the message".clone_into(reason),
+            Err(Missed::Passing(missed)) => *reason = missed,
             Err(Missed::Unsupported(missed)) => return Err(missed),
         }
     }
-    Err(reason)
+    Err(std::mem::take(reason))
 }
 
+/// Searches the pages once. Returns `Ok(None)` if no task contains the message.
 async fn look(
     connection: &Connection,
     card: &ResolvedCard,
@@ -73,23 +104,88 @@ async fn look(
 ) -> Result<Option<TaskRef>, Missed> {
     let mut token = None;
     for _ in 0..PAGES {
-        let call = sent.list_call(token.take());
-        let (request, _) =
-            http_request(connection, &card.endpoint, context, &call).map_err(Missed::Unsupported)?;
-        let response = tokio::time::timeout(PAGE_TIMEOUT, connection.client().request(request)).await;
-        let late = |_| Missed::Passing(format!("the agent did not list its tasks within {PAGE_TIMEOUT:?}"));
-        let response = response.map_err(late)?.map_err(|error| Missed::Passing(error.to_string()))?;
-        let status = response.status();
-        if status.is_server_error() {
-            return Err(Missed::Passing(describe_refusal(&response)));
-        }
-        let body: Value = serde_json::from_slice(response.body()).unwrap_or_default();
+        let body = page(connection, card, context, sent, token.take()).await?;
         match sent.read_page(&body) {
             Some(SentPage::Found(task)) => return Ok(Some(task)),
             Some(SentPage::Next(next)) => token = Some(next),
             Some(SentPage::Unknown) => return Ok(None),
-            None => return Err(Missed::Unsupported("the agent does not list its tasks".to_owned())),
+            None => return Err(unsupported()),
         }
     }
     Ok(None)
+}
+
+fn unsupported() -> Missed {
+    Missed::Unsupported("the agent does not list its tasks".to_owned())
+}
+
+/// Asks for one page.
+async fn page(
+    connection: &Connection,
+    card: &ResolvedCard,
+    context: &dyn CallContext,
+    sent: &SentMessage,
+    token: Option<String>,
+) -> Result<Value, Missed> {
+    let call = sent.list_call(token);
+    let (request, _) =
+        http_request(connection, &card.endpoint, context, &call).map_err(Missed::Unsupported)?;
+    let response = tokio::time::timeout(PAGE_TIMEOUT, connection.client().request(request)).await;
+    let late = |_| Missed::Passing(format!("the agent did not list its tasks within {PAGE_TIMEOUT:?}"));
+    let response = response.map_err(late)?.map_err(|error| Missed::Passing(error.to_string()))?;
+    if response.status().is_server_error() {
+        return Err(Missed::Passing(describe_refusal(&response)));
+    }
+    Ok(serde_json::from_slice(response.body()).unwrap_or_default())
+}
+
+/// The tasks of an agent as they were listed last, for takeovers. Calls of takeovers carry no headers of callers, so the list is
+/// the same for all of them. Holds the messages of [`PAGES`] pages at most.
+#[derive(Debug, Default)]
+pub(super) struct Listing(Mutex<Option<Listed>>);
+
+#[derive(Debug)]
+struct Listed {
+    begun_at: Instant,
+    messages: HashMap<String, TaskRef>,
+}
+
+impl Listing {
+    /// Looks for the message in a list that was begun after this call: in that of another takeover, if there is one.
+    async fn look(
+        &self,
+        connection: &Connection,
+        card: &ResolvedCard,
+        context: &dyn CallContext,
+        sent: &SentMessage,
+    ) -> Result<Option<TaskRef>, Missed> {
+        let asked_at = Instant::now();
+        let mut kept = self.0.lock().await;
+        if kept.as_ref().is_none_or(|listed| listed.begun_at < asked_at) {
+            let begun_at = Instant::now();
+            let messages = list(connection, card, context, sent).await?;
+            *kept = Some(Listed { begun_at, messages });
+        }
+        Ok(kept.as_ref().and_then(|listed| listed.messages.get(&sent.message_id).cloned()))
+    }
+}
+
+/// Lists the messages of all tasks.
+async fn list(
+    connection: &Connection,
+    card: &ResolvedCard,
+    context: &dyn CallContext,
+    sent: &SentMessage,
+) -> Result<HashMap<String, TaskRef>, Missed> {
+    let (mut messages, mut token) = (HashMap::new(), None);
+    for _ in 0..PAGES {
+        let body = page(connection, card, context, sent, token.take()).await?;
+        let listed = TasksPage::read(&body).ok_or_else(unsupported)?;
+        messages.extend(listed.messages);
+        token = listed.next;
+        if token.is_none() {
+            break;
+        }
+    }
+    Ok(messages)
 }

@@ -1,4 +1,4 @@
-//! Calls to an agent over gRPC.
+//! Sends calls to an agent over gRPC.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -27,7 +27,7 @@ use crate::remote::{Connection, RemoteSettings, TIMEOUT, UNREACHABLE, failure_co
 /// The status code `UNAVAILABLE`.
 const UNAVAILABLE: i32 = 14;
 
-/// The connection to one endpoint, made on the first call. It reconnects by itself.
+/// The connection to one endpoint, opened by the first call. It reconnects by itself.
 #[derive(Debug)]
 pub(super) struct GrpcConnection {
     url: String,
@@ -37,6 +37,7 @@ pub(super) struct GrpcConnection {
 }
 
 impl GrpcConnection {
+    /// Returns an unconnected client with the timeouts and limits of `settings`.
     pub(super) fn new(url: String, settings: &RemoteSettings) -> Self {
         let timeouts = ClientTimeouts {
             connect: settings.connect_timeout,
@@ -55,6 +56,7 @@ impl GrpcConnection {
         Self { url, config, idle: settings.idle_timeout, client: OnceCell::new() }
     }
 
+    /// Returns the client; connects on the first call.
     async fn client(&self) -> Result<&RawClient, ClientError> {
         let connect = || RawClient::connect(&self.url, self.config.clone());
         self.client.get_or_try_init(connect).await
@@ -66,14 +68,15 @@ pub(super) struct Messages {
     stream: RawStream,
     version: Version,
     idle: Duration,
-    /// Set when the stream is awaited; moved, not made again, for each message.
+    /// The idle timer, created when the stream is first awaited and reset for each message.
     timer: Option<Pin<Box<Sleep>>>,
     heard_at: Instant,
-    /// The call, until its stream is dropped.
+    /// Observes the call until its stream is dropped.
     guard: Option<Box<dyn CallGuard>>,
 }
 
 impl Messages {
+    /// Polls the next message, or reports a cut after the idle timeout.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Incoming> {
         let Poll::Ready(message) = Pin::new(&mut self.stream).poll_next(cx) else {
             return self.poll_idle(cx);
@@ -93,7 +96,7 @@ impl Messages {
         })
     }
 
-    /// Ready once the stream was silent for `idle`.
+    /// Returns [`Incoming::Cut`] once no message has arrived for `idle`.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Incoming> {
         let due = self.heard_at + self.idle;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
@@ -113,6 +116,7 @@ impl Messages {
     }
 }
 
+/// Sends a call, and reports its result to the observer of calls.
 pub(super) async fn send(
     connection: &Connection,
     card: &ResolvedCard,
@@ -152,7 +156,7 @@ pub(super) async fn send(
     guarded(answer, &mut guard, &card.endpoint.url)
 }
 
-/// Tells the guard of a call what it came to. An agent that refuses is there.
+/// Reports the result of a call to its guard. A refusal counts as reached: the agent has responded.
 fn guarded(answer: Answer, guard: &mut Option<Box<dyn CallGuard>>, url: &str) -> Answer {
     match (&answer, guard) {
         (Answer::Failed { reason, code }, Some(guard)) if *code == UNREACHABLE => {
@@ -167,7 +171,7 @@ fn guarded(answer: Answer, guard: &mut Option<Box<dyn CallGuard>>, url: &str) ->
     answer
 }
 
-/// Returns a call as a request, whether its answer is a stream, and its guard.
+/// Returns a call as a request, whether its response is a stream, and its guard.
 async fn raw_request(
     connection: &Connection,
     card: &ResolvedCard,
@@ -191,6 +195,7 @@ async fn raw_request(
     Ok((raw, request.streaming, guard))
 }
 
+/// Converts an error of the client: a refusal keeps its status, a lost connection becomes [`UNREACHABLE`].
 fn failed(error: RawError) -> Answer {
     match error {
         // A lost connection has this status too: the agent may have moved.
@@ -207,6 +212,7 @@ fn failed(error: RawError) -> Answer {
     }
 }
 
+/// Converts a gRPC status into an error of the wire model.
 fn wire_error(status: &RawStatus) -> WireError {
     WireError::from_grpc(status.code, &status.message, &status.details)
 }

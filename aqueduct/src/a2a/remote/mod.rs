@@ -1,19 +1,19 @@
 //! A remote A2A agent, over JSON-RPC, HTTP+JSON or gRPC.
 //!
-//! The adapter's [`TaskClient`](aqueduct_adapter_a2a::TaskClient) plans requests and decodes answers; this module sends,
-//! waits and returns the events:
+//! The adapter's [`TaskClient`](aqueduct_adapter_a2a::TaskClient) plans requests and decodes responses; this module
+//! sends, waits and returns the events:
 //!
 //! ```text
-//! card? ──► endpoint ──► Turn: TaskClient ◄── frames, answers, errors, cancellation
+//! card? ──► endpoint ──► Turn: TaskClient ◄── frames, responses, errors, cancellation
 //!                                   └──────► requests (after their pauses), events
 //! ```
 //!
-//! A message is announced in a checkpoint before it is sent: if its answer is lost before it names the task, the task is
-//! found by the id of the message (`find`), here and by another replica. A takeover finds the task again by its checkpoint: the task is read, the content of the history is left out, and the
-//! stream goes on. A thread keeps its context id, and a task that waits for a reply its memory, so that the next run of
-//! the thread at the agent goes on with it.
+//! A message is announced in a checkpoint before it is sent: if its response is lost before it names the task, the task
+//! is found by the id of the message (`find`), here or by another replica. A takeover finds the task by its checkpoint:
+//! it reads the task, suppresses the content that the history contains, and continues the stream. A thread keeps its
+//! context id, and an interrupted task its memory, so that the next run of the thread continues at the agent.
 //!
-//! Nothing is spawned: the turn is a stream, polled by the driver of the run.
+//! Nothing is spawned: the turn is a stream, which the driver of the run polls.
 
 mod builder;
 mod connection;
@@ -53,19 +53,21 @@ use endpoint::{Directory, ResolvedCard};
 pub use raw::RawAnswer;
 use turn::{Start, Turn};
 
-/// Threads whose context is kept. The next run of a dropped thread goes by the previous run in the log, and otherwise
-/// starts a new conversation; each thread costs its ids and, while its task waits, some KiB.
+/// Threads whose context is cached. The next run of a dropped thread uses the previous run in the log, and otherwise
+/// starts a new context; each thread costs its ids and, while its task is interrupted, some KiB.
 const THREADS: usize = 10_000;
 
-/// How long a [`RemoteAgent::cancel`] waits for an answer.
+/// The timeout of [`RemoteAgent::cancel`].
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pause before an agent that is away is asked again for a run that is taken over; each further one is twice as long.
+/// The pause before an agent that is away is called again for a takeover; it doubles with each attempt.
 const TAKEOVER_PAUSE: Duration = Duration::from_secs(1);
-/// After this pause the agent is given up: 31 s in all, longer than its circuit stays open.
+/// The longest pause: after it the takeover gives up, 31 s in all, longer than the circuit of an agent stays open.
 const TAKEOVER_LAST_PAUSE: Duration = Duration::from_secs(16);
+/// How long a takeover looks for the agent's work in all, however slowly the agent answers.
+const TAKEOVER_LIMIT: Duration = Duration::from_secs(40);
 
-/// Failures that may pass.
+/// Codes of failures after which another attempt may succeed.
 const PASSING: [&str; 3] = [UNREACHABLE, TIMEOUT, CIRCUIT_OPEN];
 
 /// The code of a run whose takeover did not find the agent's work.
@@ -91,31 +93,34 @@ pub struct RemoteAgent {
     shared: Arc<Shared>,
 }
 
+/// The state that clones of a [`RemoteAgent`] share.
 #[derive(Debug)]
 struct Shared {
     connection: Connection,
     directory: Directory,
     client: ClientConfig,
     threads: ThreadMemory<(Principal, ThreadId), Thread>,
-    /// `true` once the log has a warning that the agent may ignore the frontend's members.
+    /// The tasks of the agent, shared by takeovers that search for theirs.
+    listing: find::Listing,
+    /// Set once a warning is logged that the agent may ignore the data of frontends.
     warned: AtomicBool,
 }
 
-/// A thread's conversation with the agent.
+/// The state of a thread at the agent.
 #[derive(Debug, Clone, Default)]
 struct Thread {
     context_id: String,
-    /// The task that waits for a reply.
+    /// The interrupted task, which waits for a reply.
     waiting: Option<(TaskRef, TaskMemory)>,
-    /// The run that left this state.
+    /// The run that stored this state.
     run: Option<RunId>,
 }
 
 impl Thread {
-    /// Returns the state that a run of another replica left. The content of its task counts as shown.
+    /// Returns the state of a thread whose last run another replica drove. The content of its task counts as shown.
     fn of(previous: &PreviousRun, input: &RunInput) -> Self {
         let Some(Attachment { task, .. }) = Attachment::from_value(&previous.checkpoint.0) else {
-            // The agent named no task: it answered with a message, in this conversation.
+            // The agent named no task: it responded with a message, in this context.
             let sent = SentMessage::from_value(&previous.checkpoint.0);
             let context_id = sent.map(|sent| sent.context_id).unwrap_or_default();
             return Self { context_id, waiting: None, run: Some(previous.run.clone()) };
@@ -128,11 +133,11 @@ impl Thread {
 }
 
 impl RemoteAgent {
-    /// Returns the agent at `url`. Its card is read on the first run, and says how the agent is called.
+    /// Returns the agent at `url`. Its card is read on the first run, and determines how the agent is called.
     ///
     /// # Errors
     ///
-    /// As [`RemoteBuilder::build`].
+    /// Returns the errors of [`RemoteBuilder::build`].
     pub fn new(url: impl Into<String>) -> Result<Self, Error> {
         Self::builder(Address::Agent(url.into())).build()
     }
@@ -142,12 +147,12 @@ impl RemoteAgent {
         RemoteBuilder::new(address)
     }
 
-    /// Returns the agent's interface of `binding` and `version`, for calls that pass through a proxy; `None` if the
-    /// agent has none.
+    /// Returns the agent's interface with `binding` and `version`, for calls that a proxy forwards. Returns `None` if
+    /// the agent has none.
     ///
     /// # Errors
     ///
-    /// Fails if the card cannot be read.
+    /// Returns a failure if the card cannot be read.
     pub async fn interface(
         &self,
         binding: Binding,
@@ -158,36 +163,36 @@ impl RemoteAgent {
         Ok(resolved.interface(binding, version).cloned())
     }
 
-    /// Returns what the calls to the agent came to.
+    /// Returns the results of the last calls to the agent.
     pub fn health(&self) -> AgentHealth {
         self.shared.connection.health()
     }
 
-    /// Returns `true` if the settings name address and binding: such an agent needs no card.
+    /// Returns `true` if address and binding are configured: such an agent needs no card.
     pub fn is_card_optional(&self) -> bool {
         self.shared.directory.is_fixed()
     }
 
-    /// Returns the text of the agent's card, as the agent shows it to clients of `version`.
+    /// Returns the text of the agent's card for clients of `version`.
     ///
     /// # Errors
     ///
-    /// Fails if there is no card at any of the usual addresses.
+    /// Returns a failure if there is no card at any of the well-known paths.
     pub async fn card(&self, context: &dyn CallContext, version: Option<&str>) -> Result<String, RunFailure> {
         self.shared.directory.card(&self.shared.connection, context, version).await
     }
 
-    /// Returns the connection, for callers that send requests of their own.
+    /// Returns the connection, for callers that send their own requests.
     pub fn connection(&self) -> &Connection {
         &self.shared.connection
     }
 
-    /// Drops the card: the next run reads it again, because the agent may have moved.
+    /// Drops the cached card: the next run reads it again, because the agent may have moved.
     pub fn forget_card(&self) {
         self.shared.directory.forget();
     }
 
-    /// Asks the agent to cancel a task. A failure is logged: the caller has nothing left to do.
+    /// Cancels a task at the agent. A failure is only logged: the caller cannot handle it.
     pub async fn cancel(&self, endpoint: &Endpoint, task: String, context: &dyn CallContext) {
         let call = Call::CancelTask { id: task, metadata: None };
         let connection = &self.shared.connection;
@@ -211,12 +216,26 @@ impl RemoteAgent {
 }
 
 impl Shared {
+    /// Returns the endpoint of the agent; reads its card on the first call.
     async fn resolve(&self, context: &dyn CallContext) -> Result<Arc<ResolvedCard>, RunFailure> {
         self.directory.resolve(&self.connection, context).await
     }
 
-    /// As [`find_work`](Self::find_work), while the agent is away: a replica and its agent often go down together.
+    /// As [`find_work`](Self::find_work), with retries while the agent is away: a replica and its agent often go down
+    /// together.
     async fn find_work_patiently(
+        &self,
+        request: &AgentRequest,
+        checkpoint: &Checkpoint,
+    ) -> Result<(Arc<ResolvedCard>, Attachment, bool), RunFailure> {
+        let found = tokio::time::timeout(TAKEOVER_LIMIT, self.find_work_again(request, checkpoint)).await;
+        found.unwrap_or_else(|_| {
+            let message = format!("the agent's work was not found within {TAKEOVER_LIMIT:?}");
+            Err(RunFailure::new(TIMEOUT, message))
+        })
+    }
+
+    async fn find_work_again(
         &self,
         request: &AgentRequest,
         checkpoint: &Checkpoint,
@@ -236,8 +255,8 @@ impl Shared {
         }
     }
 
-    /// Returns where the work of a run is, and whether the checkpoint says so: a request that was only announced has to be
-    /// looked for at the agent.
+    /// Returns the endpoint, the task of a run, and whether the checkpoint names the task. The task of a message that
+    /// was only announced is searched for at the agent.
     async fn find_work(
         &self,
         context: &dyn CallContext,
@@ -251,11 +270,12 @@ impl Shared {
         let Some(sent) = SentMessage::from_value(&checkpoint.0) else {
             return Err(lost("the checkpoint names neither a task nor a message".to_owned()));
         };
-        let task = find::find(&self.connection, &card, context, &sent, find::TRIES).await.map_err(lost)?;
+        let how = (find::TRIES, Some(&self.listing));
+        let task = find::find(&self.connection, &card, context, &sent, how).await.map_err(lost)?;
         Ok((card, Attachment { task, earlier: Vec::new() }, false))
     }
 
-    /// Warns once of what a frontend gives and the agent does not declare to read.
+    /// Warns once if a frontend sends data that the agent does not declare to read.
     fn note_given(&self, input: &RunInput, card: &ResolvedCard) {
         let given = frontend::given_names(input);
         if given.is_empty() || card.reads_frontend() || self.warned.swap(true, Ordering::Relaxed) {
@@ -269,10 +289,11 @@ impl Shared {
         );
     }
 
-    /// Returns what the previous run of the thread left, whichever replica drove it.
+    /// Returns the state that the previous run of the thread left, whichever replica drove it.
     fn thread_of(&self, request: &AgentRequest) -> Thread {
         let key = (request.principal.clone(), request.input.thread_id.detached());
-        // The context stays, the waiting task is taken: of two concurrent runs of a thread one sends the reply.
+        // The context stays, the interrupted task is taken: of two concurrent runs of a thread only one sends the
+        // reply.
         let take = |thread: &mut Thread| Thread { waiting: thread.waiting.take(), ..thread.clone() };
         let own = self.threads.change(&key, take).unwrap_or_default();
         match &request.previous {
@@ -281,6 +302,7 @@ impl Shared {
         }
     }
 
+    /// Caches the state of a thread for its next run.
     fn keep_thread(&self, request: &AgentRequest, thread: Thread) {
         self.threads.insert((request.principal.clone(), request.input.thread_id.detached()), thread);
     }
@@ -328,11 +350,12 @@ impl Agent for RemoteAgent {
     }
 }
 
+/// Returns a stream with one failure.
 fn failed(failure: RunFailure) -> stream::Once<std::future::Ready<SourceEvent>> {
     stream::once(std::future::ready(SourceEvent::Failed(failure)))
 }
 
-/// Returns the failure of a takeover whose agent does not answer, or does not have the task any more.
+/// Returns the failure of a takeover whose agent does not respond, or no longer has the task.
 fn work_lost(failure: &RunFailure) -> RunFailure {
     let message = format!(
         "the gateway that ran this is gone, and the agent could not be asked to go on ({}): run it again",
@@ -341,4 +364,33 @@ fn work_lost(failure: &RunFailure) -> RunFailure {
     let mut lost = RunFailure::new(OWNER_LOST, message);
     lost.details = Some(json!({ "reason": &*failure.code }));
     lost
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// A replica and its agent often go down together: the takeover waits for longer than a circuit stays open.
+    #[tokio::test(start_paused = true)]
+    async fn a_takeover_waits_for_an_agent_that_is_away_and_not_for_ever() {
+        // Nothing listens at a port that was just free.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let agent = RemoteAgent::new(format!("http://{free}")).unwrap();
+        let request = AgentRequest::new(RunInput::prompt("t", "r", "hi"));
+        let task = TaskRef { task_id: "task".to_owned(), context_id: "c".to_owned() };
+        let checkpoint = Checkpoint(Attachment { task, earlier: Vec::new() }.to_value());
+        let begun_at = Instant::now();
+        let found = agent.shared.find_work_patiently(&request, &checkpoint).await;
+        let waited = begun_at.elapsed();
+        let failure = found.map(drop).unwrap_err();
+        assert!(PASSING.contains(&&*failure.code), "{failure:?}");
+        assert!((Duration::from_secs(31)..=TAKEOVER_LIMIT).contains(&waited), "{waited:?}");
+        assert_eq!(work_lost(&failure).code, OWNER_LOST);
+        request.cancel.cancel();
+        let begun_at = Instant::now();
+        agent.shared.find_work_patiently(&request, &checkpoint).await.map(drop).unwrap_err();
+        assert!(begun_at.elapsed() < Duration::from_secs(31), "a cancelled run waits no longer");
+    }
 }

@@ -1,4 +1,4 @@
-//! The frames of an agent's stream as they arrive, for recorders: one message, one stream, no retry.
+//! Undecoded frames of an agent's stream, for recorders: one message, one stream, no retry.
 
 use aqueduct_adapter_a2a::call::{Call, SendMessage};
 use aqueduct_adapter_a2a::input::{Recipient, message};
@@ -13,7 +13,7 @@ use http::Response;
 use super::{RemoteAgent, connection};
 use crate::remote::{failure_of, is_json, unsent};
 
-/// The answer to a message, undecoded.
+/// The undecoded response to a message.
 #[derive(Debug)]
 pub enum RawAnswer {
     /// A stream of events.
@@ -23,19 +23,19 @@ pub enum RawAnswer {
 }
 
 impl RemoteAgent {
-    /// Asks the agent to cancel a task of such a stream. Returns `false` if the agent cannot be asked.
+    /// Cancels a task of such a stream. Returns `false` if the endpoint of the agent cannot be resolved.
     pub async fn cancel_raw(&self, task: String, context: &dyn CallContext) -> bool {
         let Ok(card) = self.shared.resolve(context).await else { return false };
         self.cancel(&card.endpoint, task, context).await;
         true
     }
 
-    /// Sends the message of a run, and returns the answer with its dialect; `None` for an agent that speaks gRPC, whose
-    /// frames are not text.
+    /// Sends the message of a run, and returns the response with its dialect. Returns `None` for an agent over gRPC,
+    /// whose frames are not text.
     ///
     /// # Errors
     ///
-    /// Fails as a run would fail.
+    /// Returns the failure that a run would have.
     pub async fn open_raw(&self, request: &AgentRequest) -> Result<Option<(Dialect, RawAnswer)>, RunFailure> {
         let (shared, context) = (&self.shared, &*request.context);
         let card = shared.resolve(context).await?;

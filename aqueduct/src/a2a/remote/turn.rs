@@ -1,15 +1,15 @@
-//! One turn with an A2A agent: sends what the adapter's client plans, and hands it the answers.
+//! One turn with an A2A agent: sends the requests that the adapter's client plans, and passes the responses to it.
 //!
 //! ```text
-//! poll_next ──► events that were decoded ─────────────────────────► returned one by one
-//!    ▲              └ none: requests that are planned are sent; then the first of
-//!    │                cancellation │ an answer │ what the stream brings ──► TaskClient
+//! poll_next ──► decoded events ──────────────────────────────────► returned one by one
+//!    ▲              └ none: planned requests are sent; then the first of
+//!    │                cancellation │ a response │ input of the stream ──► TaskClient
 //!    └───────────────────────────────────────────────────────────────────────┘
-//! settled ──► the thread is kept ──► last events ──► end
+//! settled ──► the thread is cached ──► last events ──► end
 //! ```
 //!
-//! The thread is kept before the last events are returned: a frontend that has read the end may send its next message at
-//! once.
+//! The thread is cached before the last events are returned: a frontend that has read the end may send its next message
+//! at once.
 
 mod lost;
 
@@ -42,19 +42,18 @@ use crate::a2a::RUN_TOKEN_METADATA;
 use crate::remote::{REFUSED, UNREACHABLE, describe_refusal, is_json};
 use lost::LostAnswer;
 
-/// Frames of one read that are decoded before the events are returned. More would gain little and hold cancellation up
-/// for longer.
+/// Frames of one read that are decoded before events are returned. More would gain little and delay a cancel.
 const FRAMES_TOGETHER: usize = 128;
 
 /// How a turn starts.
 pub(super) enum Start {
-    /// With a message, in the conversation of the thread.
+    /// With a message, in the context of the thread.
     Send(Box<Thread>),
-    /// With a look at the task of a taken over run.
+    /// By reading the task of a run that was taken over.
     Attach {
         at: Attachment,
         history: Box<History>,
-        /// `true` if the log knows the task already.
+        /// Set if the log already contains a checkpoint with the task.
         is_kept: bool,
     },
 }
@@ -62,11 +61,11 @@ pub(super) enum Start {
 /// The events of one turn.
 pub(super) struct Turn {
     events: VecDeque<SourceEvent>,
-    /// `None` once the turn is over and its last events are in `events`.
+    /// The open turn, or `None` once its last events are in `events`.
     active: Option<Box<Active>>,
 }
 
-/// A turn that is under way.
+/// An open turn.
 struct Active {
     shared: Arc<Shared>,
     card: Arc<ResolvedCard>,
@@ -76,28 +75,29 @@ struct Active {
     is_unreachable: bool,
     /// The message of the turn.
     sent: SentMessage,
-    /// What the lost answer to the message comes to, unless its task is found.
+    /// How the response to the message was lost, unless its task is found.
     lost_answer: Option<LostAnswer>,
     dedup: Dedup,
-    /// `true` once the checkpoint was sent, or if the host keeps none.
+    /// Set once the checkpoint was sent, or if the host stores none.
     is_checkpointed: bool,
     stream: Option<Box<Stream>>,
     requests: FuturesUnordered<BoxFuture<'static, (Purpose, Answer)>>,
-    /// Made once: each wait registers a listener. `None` after the cancellation.
+    /// Created once, because each wait registers a listener. `None` after the cancellation.
     cancelled: Option<BoxFuture<'static, ()>>,
-    /// Runs while the client holds a text whose meaning the next input decides.
+    /// The timer of a text that the client holds until the next input decides its role.
     hold: Option<BoxFuture<'static, ()>>,
 }
 
-/// What of the agent's output the log holds already.
+/// The suppression of output that the log already contains.
 enum Dedup {
-    /// Nothing any more; calls keep the ids that the log knows.
+    /// All output is new; tool calls keep the ids that the log contains.
     Done(CallAliases),
-    /// The history of a takeover whose task was not seen yet.
+    /// The history of a takeover whose task was not read yet.
     Pending(Box<History>),
 }
 
 impl Turn {
+    /// Starts a turn. The request is sent on the first poll.
     pub(super) fn new(
         shared: Arc<Shared>,
         card: Arc<ResolvedCard>,
@@ -113,7 +113,7 @@ impl Turn {
         let (client, context_id, dedup, is_checkpointed) = match start {
             Start::Send(thread) => {
                 let context_id = thread.context_id.clone();
-                // A reply goes to a task that the log knows.
+                // A reply goes to a task that the log already names.
                 if thread.waiting.is_none() && request.keeps_checkpoints && find::can_find(&card) {
                     let announced = SentMessage { context_id: context_id.clone(), ..sent.clone() };
                     events.push_back(SourceEvent::Checkpoint(Checkpoint(announced.to_value())));
@@ -124,7 +124,7 @@ impl Turn {
             Start::Attach { at, history, is_kept } => {
                 let is_checkpointed = is_kept || !request.keeps_checkpoints;
                 let context_id = at.task.context_id.clone();
-                // The message is not sent again; its id tells earlier turns of the task from this one.
+                // The message is not sent again; its id separates earlier turns of the task from this one.
                 let to = Recipient::Task(at.task.clone());
                 let sent = SendMessage::new(message(&request.input, message_id, &to));
                 let client = TaskClient::attaching(config, sent, at);
@@ -154,6 +154,7 @@ impl Turn {
     }
 }
 
+/// Returns a client that sends the message of the run: as a reply, in the context of the thread, or in a new context.
 fn sending(config: ClientConfig, request: &AgentRequest, message_id: String, thread: Thread) -> TaskClient {
     let to = match &thread.waiting {
         Some((task, _)) => Recipient::Task(task.clone()),
@@ -167,10 +168,10 @@ fn sending(config: ClientConfig, request: &AgentRequest, message_id: String, thr
         message.metadata = Some(Raw::from_value(&Value::Object(given.clone())));
     }
     let mut send = SendMessage::new(message);
-    // Frameworks hand an agent the metadata of the request, or of the message, and seldom both.
+    // Frameworks pass an agent the metadata of the request or of the message, and seldom both.
     let mut metadata = given;
     if let Some(token) = request.context.run_token() {
-        // Of the request, not of the message: agents store messages with their tasks, and show them.
+        // In the request, not in the message: agents store and show messages.
         metadata.insert(RUN_TOKEN_METADATA.to_owned(), token.into());
     }
     send.metadata = Some(metadata).filter(|metadata| !metadata.is_empty());
@@ -180,6 +181,7 @@ fn sending(config: ClientConfig, request: &AgentRequest, message_id: String, thr
     }
 }
 
+/// Returns the settings of the client for the endpoint.
 fn client_config(base: &ClientConfig, card: &ResolvedCard) -> ClientConfig {
     let mut config = base.clone();
     config.decode.dialect = card.endpoint.binding.dialect(card.endpoint.version);
@@ -216,8 +218,8 @@ impl FuturesStream for Turn {
 }
 
 impl Active {
-    /// Ready once the client has got something: a cancellation, an answer, an event or the end of its wait for more, in
-    /// this order. `false` if there is nothing left to wait for.
+    /// Waits for input of the client: a cancel, a response, an event or the end of a hold, in this order. Returns
+    /// `false` if nothing is left to wait for.
     fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let received = self.poll_received(cx);
         if received.is_ready() {
@@ -235,6 +237,7 @@ impl Active {
         Poll::Ready(true)
     }
 
+    /// Polls cancellation, responses and the stream, without the timer of a held text.
     fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if let Some(cancelled) = &mut self.cancelled
             && cancelled.as_mut().poll(cx).is_ready()
@@ -263,7 +266,7 @@ impl Active {
         }
     }
 
-    /// Moves decoded events to `events`. The first events of a takeover's task are all of its content so far.
+    /// Moves decoded events to `events`. The first events of a takeover are all content of the task so far.
     fn take_events(&mut self, events: &mut VecDeque<SourceEvent>) {
         if !self.is_checkpointed
             && let Some(at) = self.client.attachment()
@@ -280,7 +283,7 @@ impl Active {
             return;
         };
         if self.client.poll_timeout().is_some() {
-            // A text that is held belongs to the content so far: held longer, it would be compared with nothing.
+            // A held text belongs to the content so far: if it were released later, it would not be deduplicated.
             self.client.handle_timeout();
         }
         let mut decoded: Vec<SourceEvent> = std::iter::from_fn(|| self.client.poll_event()).collect();
@@ -299,10 +302,10 @@ impl Active {
         }
     }
 
-    /// Keeps the thread, and moves the last events to `events`.
+    /// Caches the thread, and moves the last events to `events`.
     fn finish(mut self: Box<Self>, events: &mut VecDeque<SourceEvent>) {
         if self.is_unreachable {
-            // The agent may come back at another address.
+            // The agent may return at another address.
             self.shared.directory.forget();
         }
         self.take_events(events);
@@ -323,10 +326,12 @@ impl Active {
         self.shared.keep_thread(&self.request, Thread { context_id, waiting, run });
     }
 
+    /// Sends all requests that the client has planned.
     fn send_planned(&mut self) {
         while let Some(planned) = self.client.poll_request() {
             if planned.purpose == Purpose::Subscribe {
-                // The old stream is lost, although its end may be unread: that end would count for the new stream.
+                // The old stream is lost, although its end may be unread: that end would be attributed to the new
+                // stream.
                 self.stream = None;
             }
             let request = self.send(planned);
@@ -334,6 +339,7 @@ impl Active {
         }
     }
 
+    /// Sends one request after its pause.
     fn send(&self, planned: Planned) -> BoxFuture<'static, (Purpose, Answer)> {
         let (shared, card) = (Arc::clone(&self.shared), Arc::clone(&self.card));
         let context = Arc::clone(&self.request.context);
@@ -345,8 +351,8 @@ impl Active {
         })
     }
 
-    /// Hands over the events that were read together. Not while the task of a takeover is awaited: the first event holds
-    /// all of its content so far, and later ones are not part of that.
+    /// Passes on the events that were read together. Not while the task of a takeover is awaited: the first event
+    /// contains all of its content so far, which is deduplicated separately.
     fn handle_ready(&mut self) {
         if matches!(self.dedup, Dedup::Pending(_)) {
             return;
@@ -361,6 +367,7 @@ impl Active {
         }
     }
 
+    /// Passes a response to the client. A failure before the agent named a task starts a search for the task.
     fn handle_answer(&mut self, purpose: Purpose, answer: Answer) {
         match answer {
             Answer::Stream(opened) => self.stream = Some(opened),
@@ -375,7 +382,7 @@ impl Active {
                 self.is_unreachable |= is_unreachable;
                 let reason = if is_unreachable { self.card.explain(&reason) } else { reason };
                 let error = WireError::transport(reason).failing_as(code);
-                // An agent that was not reached did not get the message.
+                // An agent that was not reached did not receive the message.
                 if purpose == Purpose::Send && code == RunFailure::UPSTREAM_ENDED && self.can_search() {
                     return self.search(LostAnswer::Cut(error));
                 }
@@ -384,7 +391,7 @@ impl Active {
         }
     }
 
-    /// Tells the host the context id: the agent may hand it on to the agents that it calls.
+    /// Reports the context id to the host: the agent may forward it to the agents that it calls.
     fn learn_context(&mut self) {
         if self.context_id.is_empty()
             && let Some(task) = self.client.task_ref()
@@ -394,7 +401,7 @@ impl Active {
         }
     }
 
-    /// JSON is parsed by the adapter; a page, a redirect or the like is an error with its status.
+    /// Passes JSON to the adapter; a page, a redirect or the like is an error with its status.
     fn handle_response(&mut self, purpose: Purpose, response: &Response<Bytes>) {
         let status = response.status().as_u16();
         match ByteString::try_from(response.body().clone()) {
@@ -412,7 +419,7 @@ impl Active {
         }
     }
 
-    /// Hands over what the stream brought. A stream that is over is dropped.
+    /// Passes input of the stream to the client. A stream that has ended is dropped.
     fn handle_incoming(&mut self, incoming: Incoming) {
         match incoming {
             Incoming::Frame(event) => {
@@ -425,7 +432,7 @@ impl Active {
             }
             Incoming::Nothing => {}
             ended => {
-                // A status instead of the first event answers the request.
+                // A status instead of the first event is the response to the request.
                 let opened_by = self.stream.take().filter(|stream| stream.is_fresh);
                 return self.handle_ended(ended, opened_by.map(|stream| stream.purpose));
             }
@@ -435,6 +442,7 @@ impl Active {
         }
     }
 
+    /// Handles the end of the stream that `opened_by` requested, if it had no event yet.
     fn handle_ended(&mut self, ended: Incoming, opened_by: Option<Purpose>) {
         if let Some(lost) = LostAnswer::of(&ended)
             && self.can_search()

@@ -1,4 +1,4 @@
-//! [`Card`]: what an agent's card says; [`OwnCards`]: the cards of the agents of a [`Runs`].
+//! [`Card`]: the card of an agent; [`OwnCards`]: the cards of the agents of a [`Runs`].
 
 use aqueduct_adapter_a2a::server::{CardConfig, PushPolicy, ServerConfig, Skill};
 use aqueduct_core::service::{Caller, ServiceError};
@@ -6,7 +6,7 @@ use aqueduct_runs::Runs;
 
 use super::Cards;
 
-/// What the card of an agent says. Addresses are added for each request.
+/// The content of an agent's card. Addresses are added for each request.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ impl Card {
         Self { config, push: false, public_url: None }
     }
 
-    /// Sets what the agent is for.
+    /// Sets the description of the agent.
     pub fn described(mut self, description: impl Into<String>) -> Self {
         self.config.description = description.into();
         self
@@ -52,14 +52,14 @@ impl Card {
         self
     }
 
-    /// Adds something that the agent is good at.
+    /// Adds a skill of the agent.
     pub fn with_skill(mut self, id: impl Into<String>, description: impl Into<String>) -> Self {
         let (id, description) = (id.into(), description.into());
         self.config.skills.push(Skill { name: id.clone(), id, description, ..Skill::default() });
         self
     }
 
-    /// Says that clients must send a bearer token: the access policy of the [`Runs`] asks for one.
+    /// Declares that clients must send a bearer token, which the access policy of the [`Runs`] checks.
     pub fn with_bearer(mut self) -> Self {
         self.config.bearer = true;
         self.config.public = false;
@@ -72,8 +72,8 @@ impl Card {
         self
     }
 
-    /// Sets the address under which clients reach the server, where it is not the one that they ask for: behind a proxy
-    /// or with TLS.
+    /// Sets the address at which clients reach the server, if it differs from the `Host` of requests: behind a proxy or
+    /// with TLS.
     pub fn at(mut self, public_url: impl Into<String>) -> Self {
         self.public_url = Some(public_url.into().trim_end_matches('/').to_owned());
         self
@@ -98,6 +98,7 @@ impl OwnCards {
         Self { runs: runs.clone(), cards }
     }
 
+    /// Returns the card of an agent.
     fn find(&self, agent: &str) -> Option<&Card> {
         self.cards.iter().find(|card| card.name() == agent)
     }

@@ -1,12 +1,12 @@
 //! A2A over gRPC: both packages, for every agent, on the port of the other bindings.
 //!
-//! gRPC has no path below a service, so a request names its agent otherwise. In this order:
+//! gRPC has no path below a service, so the agent of a request is determined otherwise, in this order:
 //!
-//! 1. the `tenant` of the request (1.0), which cards tell clients to send back, if it names an agent;
+//! 1. the `tenant` of the request (1.0), which clients copy from the card, if it names an agent;
 //! 2. the metadata `x-aqueduct-agent`, which 0.3 clients can be configured to send;
 //! 3. the only agent that exists.
 //!
-//! A tenant that names no agent is passed on, as over HTTP, where 2 or 3 name the agent.
+//! A tenant that names no agent is forwarded, as over HTTP, if 2 or 3 determine the agent.
 
 use aqueduct_adapter_a2a::pb::read::Asked;
 use aqueduct_adapter_a2a::pb::serve::{GrpcAnswer, GrpcStatus};
@@ -22,11 +22,11 @@ use super::Servers;
 /// The metadata that names an agent.
 const AGENT: &str = "x-aqueduct-agent";
 
-/// `lf.a2a.v1.A2AService`.
+/// The service `lf.a2a.v1.A2AService`.
 #[derive(Debug)]
 pub struct A2aV1(pub Servers);
 
-/// `a2a.v1.A2AService`.
+/// The service `a2a.v1.A2AService`.
 #[derive(Debug)]
 pub struct A2aV03(pub Servers);
 
@@ -46,6 +46,7 @@ impl RawService for A2aV03 {
     }
 }
 
+/// Determines the agent of a call, and has its server handle it.
 async fn answer(servers: &Servers, version: Version, call: RawCall) -> Result<RawAnswer, RawStatus> {
     let refuse = |error: ServerError| raw_status(GrpcStatus::of(&error, version));
     let asked = Asked::read(version, &call.method, &call.message);
@@ -67,8 +68,8 @@ async fn answer(servers: &Servers, version: Version, call: RawCall) -> Result<Ra
 }
 
 impl Servers {
-    /// Returns the agent that a gRPC call names by its tenant or its metadata, or the only one; `None` if the call names none
-    /// of several.
+    /// Returns the agent that a gRPC call names by its tenant or its metadata, or the only agent. Returns `None` if
+    /// there are several and the call names none.
     pub fn agent_of_call(&self, caller: &Caller, tenant: &str) -> Option<String> {
         let agents = self.cards.names();
         let tenant = Some(tenant).filter(|name| !name.is_empty());
@@ -79,6 +80,7 @@ impl Servers {
     }
 }
 
+/// Converts a status of the adapter into one of the transport.
 fn raw_status(status: GrpcStatus) -> RawStatus {
     RawStatus { code: status.code, message: status.message, details: status.details.into() }
 }

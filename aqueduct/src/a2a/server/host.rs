@@ -1,4 +1,4 @@
-//! The runtime of one agent's server: tasks, clock, identity and ids.
+//! The host of one agent's server: spawns tasks, and provides clock, identity and ids.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -13,9 +13,10 @@ use aqueduct_core::service::{BoxFuture, Caller, ServiceError};
 use super::Cards;
 use super::push::Courier;
 
+/// The host of the server of one agent.
 pub(super) struct HostOf {
     pub(super) cards: Arc<dyn Cards>,
-    /// By name: its tokens may change while its tasks live on.
+    /// The name of the agent: its tokens may change while its tasks exist.
     pub(super) agent: String,
     pub(super) ids: Arc<Ids>,
     pub(super) log: Option<Arc<dyn TaskLog>>,
@@ -51,7 +52,7 @@ impl Host for HostOf {
     }
 }
 
-/// Ids that cannot be guessed: a count, hidden by a keyed hash whose keys come from the system's randomness.
+/// A generator of unguessable ids: a counter, hashed with random keys of the system.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     keys: (RandomState, RandomState),
@@ -59,6 +60,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
+    /// Returns the next id, of 128 bits.
     fn next(&self) -> String {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         format!("{:016x}{:016x}", self.keys.0.hash_one(count), self.keys.1.hash_one((count, "more")))

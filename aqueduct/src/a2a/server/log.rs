@@ -1,5 +1,5 @@
-//! [`TasksInLog`]: the runs of an engine as the tasks that its A2A servers find again, at any replica and after a restart;
-//! push configurations as errands beside them.
+//! [`TasksInLog`]: finds the tasks of A2A servers in the run log, at any replica and after a restart; push
+//! configurations are errands.
 
 use std::sync::{Arc, Weak};
 
@@ -14,17 +14,18 @@ use serde_json::Value;
 
 use super::Servers;
 
-/// Runs that are listed together.
+/// Runs per page of a list.
 const PAGE: usize = 256;
 
-/// Runs of a list that are read at once.
+/// Runs of a list that are read concurrently.
 const AT_ONCE: usize = 32;
 
-/// The runs of one engine.
+/// The task log over the runs of one engine.
 #[derive(Debug, Clone)]
 pub(super) struct TasksInLog(pub(super) Runs);
 
 impl TasksInLog {
+    /// Reads a run of the principal at the agent, with its record. Returns `None` if it does not exist.
     async fn read_run(&self, owner: &str, agent: &str, run: &RunId) -> Result<Option<LoggedRun>, LogError> {
         let state = match self.0.run_log().state(&RunMeta::key(owner, run)).await {
             Ok(state) => state,
@@ -38,7 +39,7 @@ impl TasksInLog {
         Ok(Some(LoggedRun { record, ..logged(&state) }))
     }
 
-    /// A run in a list; `None` if it has no record, or is gone.
+    /// Reads a listed run with its record and its end. Returns `None` if it has no record, or has expired.
     async fn read_listed(&self, state: RunState) -> Result<Option<LoggedRun>, LogError> {
         let (key, head, is_closed) = (state.meta.run_id.clone(), state.head, state.closed_at.is_some());
         let owner = state.meta.owner.clone();
@@ -56,6 +57,7 @@ impl TasksInLog {
         Ok(Some(LoggedRun { record: Some(record), end, ..run }))
     }
 
+    /// Reads the newest runs of the principal at the agent, page by page.
     async fn read_runs(
         &self,
         owner: &str,
@@ -163,13 +165,13 @@ impl TaskLog for TasksInLog {
     }
 }
 
-/// The errands of push configurations.
+/// The kind of the errands for push configurations.
 pub(super) const PUSH: &str = "a2a-push";
 
 /// The member of a record that names the agent.
 const AGENT: &str = "agent";
 
-/// A record is worked on without a call that would name the agent.
+/// Adds the agent to a record: couriers work on it without a call that would name the agent.
 fn with_agent(mut value: Value, agent: Option<Value>) -> Value {
     if let (Some(members), Some(agent)) = (value.as_object_mut(), agent) {
         members.insert(AGENT.to_owned(), agent);
@@ -177,11 +179,12 @@ fn with_agent(mut value: Value, agent: Option<Value>) -> Value {
     value
 }
 
+/// Returns the subject of the push configurations of a task.
 fn subject(owner: &str, agent: &str, task: &str) -> Subject {
     Subject { owner: owner.to_owned(), kind: PUSH, name: format!("{agent}/{task}") }
 }
 
-/// A push configuration that is worked on here.
+/// A push configuration that this replica works on.
 struct CarriedWish(Errand);
 
 impl WishRecord for CarriedWish {
@@ -203,7 +206,7 @@ impl WishRecord for CarriedWish {
     }
 }
 
-/// Works on the push configurations of all agents, as long as their servers are there.
+/// Works on the push configurations of all agents, as long as their servers exist.
 pub(super) struct Couriers(pub(super) Weak<Servers>);
 
 impl ErrandHandler for Couriers {
@@ -211,12 +214,13 @@ impl ErrandHandler for Couriers {
         let agent = errand.value().get(AGENT).and_then(Value::as_str).map(str::to_owned);
         match (self.0.upgrade(), agent) {
             (Some(servers), Some(agent)) => servers.server(&agent).carry(Box::new(CarriedWish(errand))),
-            // The servers are gone with their process, or about to be: another replica goes on.
+            // The servers are gone with their process, or about to be: another replica continues.
             _ => Box::pin(std::future::pending()),
         }
     }
 }
 
+/// Converts the state of a run.
 fn logged(state: &RunState) -> LoggedRun {
     LoggedRun {
         id: state.meta.public_id(),
@@ -229,6 +233,7 @@ fn logged(state: &RunState) -> LoggedRun {
     }
 }
 
+/// Converts an error of the log into a refusal.
 fn unavailable(error: &LogError) -> ServiceError {
     ServiceError::new(RefusalKind::Unavailable, format!("the run log cannot be read: {error}"))
 }

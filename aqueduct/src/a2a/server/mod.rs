@@ -1,12 +1,12 @@
-//! Agents behind A2A: card, JSON-RPC and HTTP+JSON below `/a2a/{name}`, gRPC beside them, both versions.
+//! Serves agents over A2A: card, JSON-RPC and HTTP+JSON below `/a2a/{name}`, gRPC beside them, both versions.
 //!
 //! ```text
 //! HTTP request ──► admitted? ──► AgentServer of the agent ──► HttpAnswer ──► response
-//! gRPC call ─────► which agent? ──────────▲
+//! gRPC call ─────► agent of the call ─────▲
 //! ```
 //!
-//! The adapter's [`AgentServer`] decides what is answered; this module gives it a runtime (`HostOf`), the addresses of
-//! its card, and the way between its answers and HTTP. What a host decides about its agents enters as [`Cards`].
+//! The adapter's [`AgentServer`] computes responses; this module provides its runtime (`HostOf`), the addresses of its
+//! card, and the conversion of responses to HTTP. A host configures its agents by [`Cards`].
 
 mod card;
 #[cfg(feature = "grpc")]
@@ -42,31 +42,31 @@ use log::{Couriers, TasksInLog};
 pub use push::Courier;
 use serde_json::{Map, Value};
 
-/// The segment of `/a2a/.well-known/agent-card.json` where other paths name an agent.
+/// The segment of `/a2a/.well-known/agent-card.json` in the place where other paths name an agent.
 pub const WELL_KNOWN: &str = ".well-known";
 
-/// Where A2A begins.
+/// The path prefix of A2A.
 const MOUNT: &str = "/a2a/";
 
-/// What a host decides about its agents behind A2A.
+/// The configuration of the agents that a host serves over A2A.
 pub trait Cards: Send + Sync + 'static {
     /// Returns the names of all agents.
     fn names(&self) -> Vec<String>;
 
-    /// Returns the card of `agent`, to which [`Servers`] adds the addresses; `None` if there is no such agent.
+    /// Returns the card of `agent`, to which [`Servers`] adds the addresses. Returns `None` if there is no such agent.
     fn card(&self, agent: &str) -> Option<CardConfig>;
 
-    /// Returns the address at which clients of `agent` that asked for `host` find the server.
+    /// Returns the address of the server for clients of `agent` whose requests name `host`.
     fn base(&self, agent: &str, host: Option<&str>) -> String;
 
-    /// Returns how the agent is served. Asked once per agent: its tasks outlive a change of configuration.
+    /// Returns how the agent is served. Called once per agent: its tasks outlive a change of configuration.
     fn server_config(&self, agent: &str) -> ServerConfig;
 
     /// Returns the principal of `caller` at `agent`, in its stored form.
     ///
     /// # Errors
     ///
-    /// Refuses callers that may not use the agent, and agents that do not exist.
+    /// Returns a refusal for callers that may not use the agent, and for agents that do not exist.
     fn authenticate(&self, caller: &Caller, agent: &str) -> Result<String, ServiceError>;
 
     /// Returns `true` if the card of `agent` needs no authentication.
@@ -75,7 +75,7 @@ pub trait Cards: Send + Sync + 'static {
     /// Returns `true` if clients may register push notifications.
     fn has_push(&self) -> bool;
 
-    /// Returns what signs the cards.
+    /// Returns the signer of cards, if cards are signed.
     fn signer(&self) -> Option<Arc<CardSigner>> {
         None
     }
@@ -87,13 +87,13 @@ pub struct Servers {
     service: Arc<dyn RunService>,
     cards: Arc<dyn Cards>,
     ids: Arc<Ids>,
-    /// Made on the first call, and kept: an agent that is configured again keeps its tasks.
+    /// Created by the first call, and kept: an agent that is configured again keeps its tasks.
     by_name: Arc<Mutex<HashMap<String, AgentServer>>>,
-    /// Where tasks are found again; `None` if each server has its own alone.
+    /// The log in which tasks are found; `None` if each server knows only its own.
     log: Option<Arc<dyn TaskLog>>,
-    /// What couriers of the engine use, as long as some clone is there.
+    /// Held for the couriers of the engine, as long as a clone exists.
     _couriers: Option<Arc<Self>>,
-    /// The agent that is served at `/` too.
+    /// The agent that is also served at `/`.
     root: Option<Arc<str>>,
 }
 
@@ -104,7 +104,7 @@ impl fmt::Debug for Servers {
 }
 
 impl Servers {
-    /// Returns servers for the agents of `cards`, whose runs `service` starts. Their tasks are known to this process alone.
+    /// Returns servers for the agents of `cards`, whose runs `service` starts. Only this process knows their tasks.
     pub fn new(service: Arc<dyn RunService>, cards: Arc<dyn Cards>) -> Self {
         Self {
             service,
@@ -117,7 +117,7 @@ impl Servers {
         }
     }
 
-    /// Returns servers for the agents of `cards`, whose runs `runs` starts. Their tasks are in its log.
+    /// Returns servers for the agents of `cards`, whose runs `runs` starts. Their tasks are stored in its log.
     pub fn of_runs(runs: &Runs, cards: Arc<dyn Cards>) -> Self {
         let log: Arc<dyn TaskLog> = Arc::new(TasksInLog(runs.clone()));
         let servers = Self { log: Some(log), ..Self::new(Arc::new(runs.clone()), cards) };
@@ -127,7 +127,7 @@ impl Servers {
         Self { _couriers: Some(shared), ..servers }
     }
 
-    /// Serves that agent at `/` too.
+    /// Serves the agent at `/` too.
     pub fn with_root(mut self, name: Option<&str>) -> Self {
         self.root = name.map(Into::into);
         self
@@ -138,7 +138,7 @@ impl Servers {
         self.root.as_deref()
     }
 
-    /// Returns the routes of the agents that exist now: `/a2a/{name}` and below. Routers of other servers merge with them.
+    /// Returns the routes of the agents that exist now: `/a2a/{name}` and below. The router can be merged with others.
     pub fn router(&self) -> Router {
         self.cards.names().into_iter().fold(Router::new(), |router, name| {
             let (servers, agent) = (self.clone(), name.clone());
@@ -147,8 +147,8 @@ impl Servers {
         })
     }
 
-    /// Returns the routes of all agents, also of those that are added later. A layer around them sees every request
-    /// before this server does.
+    /// Returns the routes of all agents, including those that are added later. A layer around them handles every
+    /// request before this server.
     pub fn router_of_all(&self) -> Router {
         let servers = self.clone();
         let answer = async move |Path(path): Path<HashMap<String, String>>, request: Request| {
@@ -158,8 +158,9 @@ impl Servers {
         routes("{name}", answer)
     }
 
-    /// Returns the agent whose card `GET /a2a/.well-known/agent-card.json` asks for: where clients look that take the last
-    /// segment of `/a2a/{name}` for a file. It is the only agent, the one at `/`, or the only one that the caller may use.
+    /// Returns the agent whose card `GET /a2a/.well-known/agent-card.json` requests: clients that resolve the
+    /// well-known path relative to `/a2a/{name}` send it. It is the only agent, the one at `/`, or the only one that
+    /// the caller may use.
     pub fn looked_up(&self, parts: &Parts) -> Option<String> {
         let names = self.cards.names();
         if let [name] = names.as_slice() {
@@ -173,7 +174,7 @@ impl Servers {
         allowed.next().filter(|_| allowed.next().is_none())
     }
 
-    /// Answers a request below `/a2a/{name}`, or below `/` for the agent there.
+    /// Handles a request below `/a2a/{name}`, or below `/` for the agent there.
     pub async fn answer(&self, name: &str, request: Request) -> Response {
         if name == WELL_KNOWN {
             return self.answer_look_up(request).await;
@@ -196,6 +197,7 @@ impl Servers {
         response(self.server(name).handle_http(call, &card).await)
     }
 
+    /// Handles a request for a card that names no agent.
     async fn answer_look_up(&self, request: Request) -> Response {
         let (mut parts, body) = request.into_parts();
         let Some(name) = self.looked_up(&parts) else { return several_agents().into_response() };
@@ -205,13 +207,14 @@ impl Servers {
         Box::pin(self.answer(&name, Request::from_parts(parts, body))).await
     }
 
-    /// Returns the card of an agent, with addresses that the sender of a request can reach; `None` if there is no such
-    /// agent.
+    /// Returns the card of an agent, with addresses that the sender of a request can reach. Returns `None` if there is
+    /// no such agent.
     pub fn card(&self, name: &str, parts: &Parts) -> Option<CardConfig> {
         let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         self.card_at(name, named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)))
     }
 
+    /// Returns the card of an agent for requests to `host`: its interfaces, tenant and signature.
     fn card_at(&self, name: &str, host: Option<&str>) -> Option<CardConfig> {
         let mut card = self.cards.card(name)?;
         let base = self.cards.base(name, host);
@@ -233,7 +236,7 @@ impl Servers {
         Some(card)
     }
 
-    /// Signs the card of an agent that passes calls on: its own signatures were made for another card.
+    /// Signs the card of a proxied agent: its own signatures were made for another card.
     pub fn sign(&self, card: &mut Map<String, Value>) {
         if let Some(signer) = self.cards.signer() {
             signer.sign(card);
@@ -246,6 +249,7 @@ impl Servers {
         refused.unwrap_or_else(|| ServiceError::new(RefusalKind::NotFound, "there is no such agent"))
     }
 
+    /// Returns the server of an agent; creates it on the first call.
     fn server(&self, name: &str) -> AgentServer {
         let make = || {
             let (cards, ids) = (Arc::clone(&self.cards), Arc::clone(&self.ids));
@@ -268,20 +272,20 @@ impl Servers {
     }
 }
 
-/// Returns the address of the card of `name` for a look-up that names no agent.
+/// Returns the address of the card of `name` for a request that names no agent.
 pub fn look_up_uri(uri: &http::Uri, name: &str) -> Option<http::Uri> {
     let rest = uri.path().strip_prefix(MOUNT)?;
     format!("{MOUNT}{name}/{rest}").parse().ok()
 }
 
-/// Returns the refusal of a look-up that names no agent where there are several.
+/// Returns the refusal of a request for a card that names no agent, if there are several.
 pub fn several_agents() -> Refusal {
     let message = "this server has several agents: look the card up at `/a2a/{name}/.well-known/agent-card.json`, for \
                    example by a base address that ends with a slash";
     Refusal::new(StatusCode::NOT_FOUND, "not_found", message)
 }
 
-/// Returns what follows `/a2a/{name}` in a path, still encoded; all of it for the agent at `/`.
+/// Returns the path after `/a2a/{name}`, still encoded; the whole path for the agent at `/`.
 fn below_mount(path: &str) -> &str {
     let Some(rest) = path.strip_prefix(MOUNT) else { return path };
     rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default()
@@ -301,7 +305,7 @@ where
         .route(&format!("{mount}/{{*call}}"), call)
 }
 
-/// Returns an address as gRPC clients take it: scheme, host and port, without a path.
+/// Returns an address in the form of gRPC clients: scheme, host and port, without a path.
 fn grpc_address(base: &str) -> Option<String> {
     let uri: http::Uri = base.parse().ok()?;
     let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
@@ -309,6 +313,7 @@ fn grpc_address(base: &str) -> Option<String> {
     Some(format!("{}://{}:{port}", uri.scheme_str()?, uri.host()?))
 }
 
+/// Converts a response of the adapter into an HTTP response.
 fn response(answer: HttpAnswer) -> Response {
     let mut response = match answer.body {
         HttpBody::Whole(bytes) => Response::new(Body::from(bytes)),

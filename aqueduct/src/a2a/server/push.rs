@@ -1,4 +1,4 @@
-//! Sends A2A push notifications: names are resolved here, and each request goes to the address that was screened.
+//! Sends A2A push notifications: resolves names, and connects to the address that was checked.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use aqueduct_transport_http::{Client, ClientConfig, ClientLimits, ClientTimeouts
 use bytes::Bytes;
 use http::Request;
 
-/// How long a receiver may take to answer (spec 4.3.3 asks for 10 to 30 seconds).
+/// The response timeout of a receiver (spec 4.3.3 asks for 10 to 30 seconds).
 const RECEIVER: Duration = Duration::from_secs(10);
-/// Bytes of a receiver's answer that are read; its status alone counts.
+/// Bytes of a receiver's response that are read; only its status counts.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-/// Sends over sockets of its own: nothing is pooled, because every request is for one address.
+/// A sender of push notifications without connection pool, because every request is pinned to one address.
 #[derive(Debug, Clone, Copy)]
 pub struct Courier;
 

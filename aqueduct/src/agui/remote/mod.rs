@@ -4,9 +4,9 @@
 //! request ──► POST ──► event stream ──► Decoder ──► events
 //! ```
 //!
-//! A stream that is cut goes on where the agent can resume (`resume`): one that an Aqueduct gateway serves. Any other stream
-//! that ends without a terminal event ends without one here too: the driver of the run reports the cut. AG-UI has no cancel
-//! request, so cancellation closes the connection.
+//! A stream that is cut is resumed if the agent can resume (`resume`), which those behind an Aqueduct gateway can. Any
+//! other stream without a terminal event ends without one here too: the driver of the run reports the cut. AG-UI has no
+//! cancel request, so a cancel closes the connection.
 
 mod resume;
 
@@ -58,11 +58,12 @@ pub struct RemoteAgent {
     shared: Arc<Shared>,
 }
 
+/// The state that clones of a [`RemoteAgent`] share.
 #[derive(Debug)]
 struct Shared {
     connection: Connection,
     url: String,
-    /// Streams that are cut go on, where the agent shows that it can.
+    /// Set to resume streams that were cut, if the agent supports it.
     resume: bool,
 }
 
@@ -71,7 +72,7 @@ impl RemoteAgent {
     ///
     /// # Errors
     ///
-    /// As [`RemoteAgent::with_settings`].
+    /// Returns the errors of [`RemoteAgent::with_settings`].
     pub fn new(url: impl Into<String>) -> Result<Self, Error> {
         Self::with_settings(url, &RemoteSettings::default())
     }
@@ -88,28 +89,29 @@ impl RemoteAgent {
         Ok(Self { shared: Arc::new(Shared { connection, url, resume: true }) })
     }
 
-    /// Sets whether streams that are cut are resumed, where the agent shows that it can. They are by default.
+    /// Sets whether streams that were cut are resumed, if the agent supports it. The default is `true`.
     pub fn resuming(self, resume: bool) -> Self {
         let Shared { connection, url, .. } = &*self.shared;
         Self { shared: Arc::new(Shared { connection: connection.clone(), url: url.clone(), resume }) }
     }
 
-    /// Returns what the calls to the agent came to.
+    /// Returns the results of the last calls to the agent.
     pub fn health(&self) -> AgentHealth {
         self.shared.connection.health()
     }
 
-    /// Posts the input of a run, and returns it with the stream of the answer, undecoded: for recorders.
+    /// Posts the input of a run, and returns the input with the undecoded stream of the response, for recorders.
     ///
     /// # Errors
     ///
-    /// Fails as a run would fail.
+    /// Returns the failure that a run would have.
     pub async fn open(&self, request: &AgentRequest) -> Result<(RunAgentInput, SseStream), RunFailure> {
         self.shared.open(request).await
     }
 }
 
 impl Shared {
+    /// Encodes the input of a run, posts it, and returns it with the stream of the response.
     async fn open(&self, request: &AgentRequest) -> Result<(RunAgentInput, SseStream), RunFailure> {
         let forwarded = with_run_token(&request.input.forwarded, request.context.run_token());
         let mut input = RunInput { forwarded, ..(*request.input).clone() };
@@ -151,7 +153,7 @@ impl Agent for RemoteAgent {
     }
 }
 
-/// What a thread knows that goes upstream with its next run: the source's own ids, and the interrupts that are open.
+/// State of a thread that the next run sends upstream: the ids of the source, and the open interrupts.
 #[derive(Debug, Default)]
 struct AguiThread {
     ids: IdMap,
@@ -159,7 +161,7 @@ struct AguiThread {
 }
 
 impl AguiThread {
-    /// Puts a reply in words where the source wants it, and the ids of the source where the thread shows others.
+    /// Converts a reply as text into the form that the source expects, and restores the ids of the source.
     fn apply(&self, input: &mut RunInput) {
         resume_from_text(input, self.interrupts.open());
         self.ids.apply(input);
@@ -185,13 +187,13 @@ impl ThreadFold for AguiThread {
 struct Turn {
     events: VecDeque<SourceEvent>,
     state: State,
-    /// Made once: each wait registers a listener.
+    /// Created once, because each wait registers a listener.
     cancelled: BoxFuture<'static, ()>,
-    /// `None` if a stream that is cut is the end.
+    /// The state for resuming, or `None` if a cut ends the run.
     reopening: Option<Reopening>,
 }
 
-/// What a stream that is cut is opened again with.
+/// Resumes a stream that was cut.
 struct Reopening {
     shared: Arc<Shared>,
     context: Arc<dyn CallContext>,
@@ -199,12 +201,13 @@ struct Reopening {
     position: Position,
 }
 
+/// The connection of a turn.
 enum State {
     Opening(BoxFuture<'static, Result<(RunAgentInput, SseStream), RunFailure>>),
     Streaming(Box<(SseStream, Decoder)>),
-    /// After a cut; the decoder knows what came before.
+    /// After a cut; the decoder contains the state before it.
     Reopening(BoxFuture<'static, Result<SseStream, Missed>>, Box<Decoder>),
-    /// The last events are in the queue.
+    /// The last events are queued.
     Ended,
 }
 
@@ -258,12 +261,13 @@ impl Stream for Turn {
 }
 
 impl Turn {
+    /// Ends the turn with this event.
     fn end(&mut self, last: [SourceEvent; 1]) {
         self.state = State::Ended;
         self.events.extend(last);
     }
 
-    /// Opens the stream again after what was read, or ends as the cut says: with its failure, or without an event.
+    /// Resumes the stream after the last event, or ends the turn: with the failure of the cut, or without an event.
     fn handle_cut(&mut self, failure: Option<RunFailure>) {
         let state = std::mem::replace(&mut self.state, State::Ended);
         let decoder = match state {
@@ -290,6 +294,7 @@ impl Turn {
         }
     }
 
+    /// Continues with a resumed stream, retries, or ends the turn.
     fn handle_reopened(&mut self, reopened: Result<SseStream, Missed>) {
         match reopened {
             Ok(stream) => {
@@ -303,7 +308,7 @@ impl Turn {
     }
 }
 
-/// What one read came to.
+/// The result of decoding one read.
 enum Read {
     More,
     /// The run has ended.
@@ -312,7 +317,7 @@ enum Read {
     Cut(Option<Box<RunFailure>>),
 }
 
-/// Decodes what one read brought.
+/// Decodes the events of one read.
 fn decode(
     first: Result<Event, ClientError>,
     stream: &mut SseStream,
@@ -331,7 +336,7 @@ fn decode(
             }
         };
         if !event.terminated && position.is_some() {
-            // It comes again, whole.
+            // The resumed stream repeats the event completely.
             return Ok(Read::Cut(None));
         }
         let read = decoder.handle_payload(&event.data);
@@ -365,6 +370,7 @@ fn with_run_token(given: &Value, token: Option<&str>) -> Value {
     properties
 }
 
+/// Sets a member if the value is an object.
 fn set(object: &mut Value, name: &str, value: Value) {
     if let Some(object) = object.as_object_mut() {
         object.insert(name.to_owned(), value);

@@ -1,8 +1,7 @@
-//! Where a stream that was cut goes on: at the run's own address, after the last event that came.
+//! Resumes a stream that was cut, at the address of the run, after the last received event.
 //!
-//! An agent is taken for one that can do so by what its stream shows: event ids of the form `{run}.{number}.{payload}` with
-//! the id of the run that was posted ([`EventPosition`]), and an address that ends in `/agents/NAME`. Any other stream that
-//! is cut ends the run, as before.
+//! An agent supports this if its stream has event ids of the form `{run}.{number}.{payload}` with the id of the posted
+//! run ([`EventPosition`]), and its address ends in `/agents/NAME`. Any other stream that is cut ends the run.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -18,17 +17,17 @@ use bytes::Bytes;
 use super::Shared;
 use crate::remote::{failure_of, unsent};
 
-/// Attempts in a row that bring no event.
+/// Consecutive attempts without an event.
 const ATTEMPTS: u32 = 8;
-/// The pause before the second attempt; each further one is twice as long.
+/// The pause before the second attempt; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How far the stream of a run has come.
+/// The position in the stream of a run.
 #[derive(Debug)]
 pub(super) struct Position {
     run: RunId,
-    /// `None` if the agent has shown no id of ours.
+    /// The id of the last event, or `None` if no id had the expected form.
     last_id: Option<ByteString>,
     attempts: u32,
 }
@@ -41,16 +40,17 @@ pub(super) enum Missed {
 }
 
 impl Position {
+    /// Returns the position before the first event.
     pub(super) fn new(run: RunId) -> Self {
         Self { run, last_id: None, attempts: 0 }
     }
 
-    /// Returns `true` if no id of the run was seen.
+    /// Returns `true` if no id of the run was received.
     pub(super) fn is_empty(&self) -> bool {
         self.last_id.is_none()
     }
 
-    /// Notes an event that was read whole.
+    /// Records an event that was received completely.
     pub(super) fn note(&mut self, event: &Event) {
         self.attempts = 0;
         if let Some(id) = &event.id
@@ -60,14 +60,14 @@ impl Position {
         }
     }
 
-    /// Notes the id with which a stream began, before its first event.
+    /// Records the id with which a stream began, before its first event.
     pub(super) fn note_id(&mut self, id: &ByteString) {
         if EventPosition::parse(id).is_some_and(|position| position.run == self.run) {
             self.last_id = Some(id.clone());
         }
     }
 
-    /// Returns the id to go on after and the pause before the next attempt; `None` if there is no way.
+    /// Returns the id to resume after and the pause before the next attempt, or `None` if the stream cannot be resumed.
     pub(super) fn next_attempt(&mut self) -> Option<(ByteString, Duration)> {
         let last_id = self.last_id.clone()?;
         if self.attempts >= ATTEMPTS {
@@ -82,7 +82,7 @@ impl Position {
     }
 }
 
-/// The address of a run's events at the gateway that serves `url`. Returns `None` if that is not `…/agents/NAME`.
+/// Returns the address of a run's events at the gateway that serves `url`, or `None` if `url` is not `…/agents/NAME`.
 fn events_url(url: &str, run: &RunId) -> Option<String> {
     let path = url.split(['?', '#']).next()?;
     let (gateway, name) = path.rsplit_once("/agents/")?;
@@ -101,7 +101,7 @@ fn events_url(url: &str, run: &RunId) -> Option<String> {
 }
 
 impl Shared {
-    /// Returns `true` if a run that was posted here may be asked for again.
+    /// Returns `true` if the address of the agent allows resuming a run.
     pub(super) fn can_resume(&self, run: &RunId) -> bool {
         self.resume && events_url(&self.url, run).is_some()
     }

@@ -14,7 +14,7 @@ fn refused(limits: Limits, limit: &str, events: impl IntoIterator<Item = SourceE
     let error = error.expect("no event was refused");
     assert!(matches!(&error, Error::LimitExceeded { limit: l, .. } if *l == limit), "{error}");
     assert!(error.to_string().contains(limit) && error.can_continue());
-    assert_eq!(error.fault(), Fault::Source);
+    assert_eq!(error.fault(), Fault::Peer);
     context.handle_failure((&error).into());
     let out: Vec<_> = std::iter::from_fn(|| context.poll_event()).collect();
     InvariantChecker::check_all(&out).unwrap();

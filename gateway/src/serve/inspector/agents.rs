@@ -1,7 +1,7 @@
-//! The agents that a caller may run, with what the last calls to them came to.
+//! The agents that a caller may run, with the results of the last calls to them.
 //!
-//! Invariants: an agent that the caller may not run is not listed. Why calls failed may name hosts behind the gateway: only an
-//! admin sees it, or everybody on a gateway without principals.
+//! Invariants: an agent that the caller may not run is not listed. The reason of a failed call may name hosts behind
+//! the gateway, so only an admin sees it, or every caller on a gateway without principals.
 
 use aqueduct_core::service::{Caller, RunService as _, ServiceError};
 use serde_json::{Value, json};

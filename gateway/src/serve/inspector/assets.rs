@@ -1,12 +1,12 @@
-//! The files of the page, as they are in `gateway/inspector`, and the headers that go with them.
+//! The files of `gateway/inspector`, and the headers they are served with.
 
 use aqueduct_transport_http::Refusal;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
-/// Scripts, styles and data of this origin alone; no inline code; no text becomes markup (`trusted-types`); no other page
-/// may frame this one.
+/// Scripts, styles and data come from this origin only; no inline code; text never becomes markup (`trusted-types`); no
+/// other page may frame this one.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types 'none'";
@@ -34,7 +34,7 @@ const FILES: &[(&str, &str, &str)] = files! {
         "stats-view.js" "stats.js" "tabs.js" "timeline-table.js" "timeline.js" "verdict.js" "window.js";
 };
 
-/// A file with its headers.
+/// Returns a file with its headers.
 pub(super) fn response(name: &str) -> Response {
     let Some((_, kind, text)) = FILES.iter().find(|(file, _, _)| *file == name) else {
         return Refusal::new(StatusCode::NOT_FOUND, "not_found", "the inspector has no such file")
@@ -47,7 +47,8 @@ pub(super) fn response(name: &str) -> Response {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        // The page and its scripts belong together: after an upgrade of the gateway none may be an old one.
+        // The page and its scripts must be of the same version: after an upgrade of the gateway no cached file may be
+        // used.
         (header::CACHE_CONTROL, "no-cache"),
     ] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -71,14 +72,14 @@ mod tests {
         let there: BTreeSet<String> = std::fs::read_dir(folder)
             .unwrap()
             .map(|file| file.unwrap().file_name().to_string_lossy().into_owned())
-            // Only tells Node.js, which tests the scripts, that they are modules.
+            // Only declares the scripts as modules for Node.js, which tests them.
             .filter(|name| name != "package.json")
             .collect();
         let served: BTreeSet<String> = FILES.iter().map(|(name, _, _)| (*name).to_owned()).collect();
         assert_eq!(there, served);
     }
 
-    /// What the policy forbids is not even tried, and what an import names is there.
+    /// The scripts use nothing that the policy forbids, and import only files that are served.
     #[test]
     fn scripts_import_what_is_served_and_never_make_markup_of_text() {
         let banned =

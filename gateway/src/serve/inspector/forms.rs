@@ -1,7 +1,7 @@
-//! One stored event in every protocol that watchers may read it in, and the rule by which the stream machine made it.
+//! One stored event in every protocol, and the rule by which the stream machine emitted it.
 //!
-//! The forms are those of the default settings. What an agent's own configuration shows otherwise (sub-agents inline,
-//! intermediate text hidden) is what its frontend gets, and stands in the list of events.
+//! The forms use default settings. The list of events on the page shows the configured form (sub-agents inline,
+//! intermediate text hidden), which the frontend of the agent receives.
 
 use aqueduct_core::event::EndReason;
 use aqueduct_core::service::{Caller, RefusalKind, RunService as _, ServiceError};
@@ -25,7 +25,7 @@ fn first() -> u64 {
     1
 }
 
-/// Returns the forms of one event of a run that the caller may see.
+/// Returns the forms of one event of a run, if the caller may watch the run.
 pub(super) async fn of(
     gateway: &Gateway,
     caller: &Caller,
@@ -33,7 +33,7 @@ pub(super) async fn of(
     query: &FormsQuery,
 ) -> Result<Value, ServiceError> {
     let service = gateway.runs();
-    // The watch decides whether the caller may see the run.
+    // The watch checks whether the caller may access the run.
     let mut start = service.watch(caller, run, 0).await?;
     let number = query.number.max(1);
     let head = service.find_run(caller, run).await?.head;
@@ -59,7 +59,7 @@ pub(super) async fn of(
     }))
 }
 
-/// The rule that led to an event: its name in the documentation of the stream machine, and what it says here.
+/// Returns the rule that emitted an event: its name in the documentation of the stream machine, and its effect here.
 fn rule(event: &BlockEvent) -> (&'static str, String) {
     match event {
         BlockEvent::BlockStarted(block) => {

@@ -1,11 +1,11 @@
 //! The list of runs: each with its prompt, outcome, length, tokens and failures, narrowed by the filters of the page.
 //!
 //! ```text
-//! Runs::list_runs (the caller's own) ──► filters on what the list knows ──► summary from the log ──► filters on that
+//! Runs::list_runs (the caller's own) ──► filters on states ──► summary from the log ──► filters on summaries
 //! ```
 //!
-//! Invariants: a run that the caller may not see is never summarised for it; the summary of an ended run is read from the
-//! log once and then held, up to [`HELD`] of them; no more than [`SCANNED`] events of one run are read.
+//! Invariants: no summary is built of a run that the caller may not access; the summary of an ended run is read from
+//! the log once and then cached, up to [`HELD`] of them; at most [`SCANNED`] events of one run are read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,17 +20,18 @@ use serde_json::{Value, json};
 
 use crate::service::Gateway;
 
-/// Runs that are listed at most: a list to choose from; the filters reach further back.
+/// The largest number of runs in the response; filters search further back.
 const LISTED: usize = 200;
-/// The newest runs among which the filters search.
+/// The number of newest runs that the filters search.
 const SEARCHED: usize = 5_000;
-/// Events of one run that a summary is made from, beside its last one: more than most runs have, and one read of the log.
+/// Events of one run from which a summary is built, beside its last event: more than most runs have, and one read of
+/// the log.
 const SCANNED: usize = 2_000;
-/// Summaries of ended runs that are held: some 500 bytes each.
+/// Summaries of ended runs in the cache: some 500 bytes each.
 const HELD: usize = 8_192;
-/// Summaries that are read from the log at once: an engine on another machine answers them side by side.
+/// Summaries that are read from the log concurrently, for engines on another machine.
 const AT_ONCE: usize = 16;
-/// Characters of a prompt or an error message in the list.
+/// The longest prompt or error message in the list, in characters.
 const TEXT: usize = 400;
 
 /// The query of `GET /inspector/runs`. Every filter is optional.
@@ -47,28 +48,28 @@ pub(super) struct RunsQuery {
     since: Option<i64>,
     /// Milliseconds since 1970: runs that were opened before this time.
     until: Option<i64>,
-    /// Words that are found in the prompt, the agent, the ids or the errors.
+    /// Words to search for in the prompt, the agent, the ids and the errors.
     q: String,
     limit: Option<usize>,
 }
 
-/// What the log tells about a run beside its state.
+/// Facts about a run that its events contain, beside its state.
 #[derive(Debug, Clone, Default)]
 struct Summary {
     outcome: &'static str,
     prompt: String,
     failure: Option<(String, String)>,
-    /// Sub-agents that failed: name and message.
+    /// Name and error message of each sub-agent that failed.
     failed_lanes: Vec<(String, String)>,
     lanes: usize,
     tools: usize,
     usage: Usage,
     cost: Option<f64>,
-    /// The id of the trace that holds the run, if it is exported.
+    /// The trace id of the run, if its trace is exported.
     trace: Option<String>,
 }
 
-/// A run: ids may come again after their run has expired.
+/// Identifies a run: ids may be reused after their run has expired.
 type Key = (RunId, Timestamp);
 
 /// Summaries of ended runs, which never change.
@@ -116,7 +117,7 @@ pub(super) async fn list(
     let mut list = Vec::new();
     let mut is_more = false;
     while let Some((run, summary)) = found.next().await {
-        // A run that expired since the list was read is no longer there.
+        // A run that has expired since the list was read is omitted.
         let Ok(summary) = summary else { continue };
         if !query.wants_summary(&run, &summary) {
             continue;
@@ -161,7 +162,7 @@ impl RunsQuery {
     }
 }
 
-/// Returns `true` if a word (in lower case) is somewhere in what the list shows of a run.
+/// Returns `true` if the listed fields of a run contain a word (in lower case).
 fn says(run: &RunState, summary: &Summary, word: &str) -> bool {
     let lanes = summary.failed_lanes.iter().chain(&summary.failure).flat_map(|(name, what)| [name, what]);
     let ids = [run.meta.run_id.as_str(), run.meta.thread_id.as_str(), &run.meta.agent, &summary.prompt];
@@ -215,7 +216,8 @@ impl Summary {
     }
 }
 
-/// The trace of a run, from what the gateway keeps with its input: the W3C `traceparent` of its span, if it is sampled.
+/// Returns the trace id of a run: that of the W3C `traceparent` which the gateway stores with the input, if the span is
+/// sampled.
 fn trace_of(input: &Value) -> Option<String> {
     let span = input.get(OF_EXTENSION)?.get("span")?.as_str()?;
     let fields: Vec<&str> = span.split('-').collect();
@@ -225,7 +227,7 @@ fn trace_of(input: &Value) -> Option<String> {
     (is_sampled && is_id).then(|| (*trace).to_owned())
 }
 
-/// Members by which agents and gateways of models tell what a run cost. The protocols have no member of their own for it.
+/// Members in which agents and model gateways report the cost of a run. The protocols define none.
 const COSTS: [&str; 6] = ["cost", "costUsd", "cost_usd", "total_cost_usd", "totalCost", "total_cost"];
 
 fn told_cost(value: &Value) -> Option<f64> {
@@ -234,7 +236,7 @@ fn told_cost(value: &Value) -> Option<f64> {
     own.or_else(|| ["usage", "metadata"].iter().find_map(|inner| told_cost(object.get(*inner)?)))
 }
 
-/// The last thing that the user said in a recorded input.
+/// Returns the last message of the user in a recorded input.
 fn prompt_of(input: &Value) -> String {
     let messages = input.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let said = messages.iter().rev().find(|message| message.get("role").is_some_and(|role| role == "user"));

@@ -1,7 +1,7 @@
-//! What the page asks about streams: a recording in AG-UI, and the verifier's verdict.
+//! Requests of the page about streams: converts a recording to AG-UI, and verifies a stream.
 //!
-//! Only wiring: the reading, converting and judging are those of `aqueduct convert` and `aqueduct verify`. Nothing is
-//! kept between two requests, so the page sends a live stream again as it grows; it paces itself.
+//! The work is done by the functions of `aqueduct convert` and `aqueduct verify`. No state is kept between requests, so
+//! the page sends a live stream again as it grows, at a limited rate.
 
 use std::io::BufReader;
 
@@ -16,17 +16,18 @@ use crate::convert::{convert, detect};
 use crate::input::PayloadReader;
 use crate::verify::{judge, to_json};
 
-/// Findings that are told one by one; a stream with more is broken from its beginning, and the rest are counted.
+/// The largest number of findings in the response; further ones are counted. A stream with more is broken from its
+/// beginning.
 const FINDINGS: usize = 200;
 
 /// The body of `POST /inspector/convert`.
 #[derive(Debug, Deserialize)]
 pub(super) struct ConvertRequest {
-    /// The recording, as it is.
+    /// The recording, unchanged.
     trace: String,
-    /// Its dialect, as for `aqueduct convert --from`; without it, the recording tells.
+    /// The dialect, as for `aqueduct convert --from`; detected if absent.
     from: Option<String>,
-    /// False to leave a recording that is AG-UI already as it is.
+    /// `false` to return an AG-UI recording unchanged.
     #[serde(default = "yes")]
     convert: bool,
 }
@@ -36,7 +37,7 @@ pub(super) struct ConvertRequest {
 pub(super) struct VerifyRequest {
     /// Server-sent events or JSON lines.
     trace: String,
-    /// False while the stream goes on: that it has not ended yet is no finding.
+    /// `false` while the stream is open: then a missing end is not a finding.
     #[serde(default = "yes")]
     whole: bool,
 }
@@ -45,12 +46,12 @@ fn yes() -> bool {
     true
 }
 
-/// JSON lines: what was found out first, then one AG-UI event per line.
+/// Returns JSON lines: first a line with the detected dialect and the findings, then one AG-UI event per line.
 pub(super) fn converted(request: &ConvertRequest) -> Result<Vec<u8>, String> {
     let from = match &request.from {
-        Some(word) => FromDialect::from_str(word, false).map_err(|_| format!("no dialect {word:?}"))?,
+        Some(word) => FromDialect::from_str(word, false).map_err(|_| format!("unknown dialect {word:?}: leave `from` out to detect it"))?,
         None => detect(request.trace.as_bytes()).ok_or(
-            "this is no recording that is known: AG-UI or A2A as server-sent events or JSON, or Microsoft Agent \
+            "the recording is in no known dialect: give AG-UI or A2A as server-sent events or JSON, or Microsoft Agent \
              Framework as JSON lines",
         )?,
     };
@@ -80,16 +81,16 @@ pub(super) fn converted(request: &ConvertRequest) -> Result<Vec<u8>, String> {
     Ok(lines)
 }
 
-/// What the verifier says, as JSON.
+/// Returns the findings of the verifier as JSON.
 pub(super) fn verified(request: &VerifyRequest) -> Value {
     verdict(&request.trace, request.whole)
 }
 
-/// The events of an AG-UI recording as they are, one per line; what is not JSON keeps its place.
+/// Returns the events of an AG-UI recording unchanged, one per line; payloads that are not JSON keep their position.
 fn recorded(trace: &str) -> Vec<u8> {
     let mut reader = PayloadReader::default();
     if reader.handle_bytes(trace.as_bytes()).is_ok() {
-        // The verdict tells what is wrong with the end.
+        // The verifier reports what is wrong with the end.
         reader.handle_eof().ok();
     }
     let mut lines = Vec::new();
@@ -119,7 +120,7 @@ fn verdict_of_lines(trace: &[u8], whole: bool) -> Value {
         Err(error) => return json!({ "error": format!("{error:#}"), "total": 0, "violations": [] }),
     };
     if !whole {
-        // What is said of the end carries no event and the number of events as its place.
+        // Findings about the end have no event; their position is the number of events.
         let events = trace.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
         found.retain(|violation| !violation.event.is_empty() || violation.index < events);
     }
@@ -164,6 +165,6 @@ mod tests {
     #[test]
     fn what_is_no_recording_is_refused_in_words() {
         let request = ConvertRequest { trace: "hello".to_owned(), from: None, convert: true };
-        assert!(converted(&request).unwrap_err().contains("no recording"));
+        assert!(converted(&request).unwrap_err().contains("no known dialect"));
     }
 }

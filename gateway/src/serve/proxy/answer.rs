@@ -1,4 +1,4 @@
-//! The answers of agents, as they go to the caller.
+//! Responses of agents on their way to the caller.
 
 use aqueduct::remote::{BUSY, CIRCUIT_OPEN, REFUSED, TIMEOUT, UNAUTHORIZED, UNREACHABLE};
 use aqueduct_adapter_a2a::relay::PassingCall;
@@ -12,8 +12,8 @@ use futures_util::stream::BoxStream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde_json::json;
 
-/// Headers of agents that callers get. Agents are foreign: what they send beside is not for callers of this server (cookies
-/// of its origin, challenges for its credentials, permissions of browsers), or between two neighbours.
+/// Response headers of agents that are forwarded to callers. Agents are foreign: cookies, challenges and browser
+/// permissions would apply to the origin of this server, and hop-by-hop headers to its connection.
 const PASSED_BACK: [&str; 9] = [
     "cache-control",
     "content-encoding",
@@ -26,7 +26,7 @@ const PASSED_BACK: [&str; 9] = [
     "a2a-extensions",
 ];
 
-/// Media types of answers: those of the protocol. No browser renders them.
+/// Accepted media types of responses: those of the protocol. No browser renders them.
 const MEDIA_TYPES: [&str; 5] = [
     "application/a2a+json",
     "application/json",
@@ -35,10 +35,10 @@ const MEDIA_TYPES: [&str; 5] = [
     "text/plain",
 ];
 
-/// What an agent answered.
+/// The response of an agent.
 pub(super) type Answer = http::Response<AnswerBody>;
 
-/// A stream, as it comes.
+/// A streamed body.
 pub(super) type Chunks = BoxStream<'static, Result<Bytes, ClientError>>;
 
 pub(super) enum AnswerBody {
@@ -46,13 +46,13 @@ pub(super) enum AnswerBody {
     Stream(Chunks),
 }
 
-/// How the body is compressed, if it is.
+/// Returns the content encoding of the body, if it has one.
 pub(super) fn encoding(headers: &HeaderMap) -> Option<&str> {
     let coding = headers.get(header::CONTENT_ENCODING)?.to_str().unwrap_or("unknown").trim();
     (!coding.is_empty() && !coding.eq_ignore_ascii_case("identity")).then_some(coding)
 }
 
-/// Returns the headers of an answer that are for the caller. An answer of another media type is bytes.
+/// Returns the response headers to forward to the caller. A response with another media type is forwarded as bytes.
 pub(super) fn passed_back(headers: &HeaderMap) -> HeaderMap {
     let mut passed = HeaderMap::new();
     for name in PASSED_BACK {
@@ -71,7 +71,7 @@ pub(super) fn passed_back(headers: &HeaderMap) -> HeaderMap {
     passed
 }
 
-/// A call that is refused here, as the binding and the version tell errors.
+/// Returns the refusal of a call by the gateway, in the error format of its binding and version.
 pub(super) fn refuse_call(call: &PassingCall<'_>, is_rpc: bool, error: &ServerError) -> Response {
     let (status, body) = if is_rpc {
         let id = call.id.unwrap_or("null");
@@ -115,7 +115,7 @@ pub(super) fn refuse_http(failure: &RunFailure) -> Response {
     response
 }
 
-/// A failure on the way to the agent, as the binding tells errors.
+/// Returns the response for a failed call to the agent, in the error format of its binding.
 pub(super) fn refuse(call: &PassingCall<'_>, failure: &RunFailure) -> Response {
     let reason = failure.code.to_ascii_uppercase();
     let (status, body) = call.refusal(status_of(failure).as_u16(), &reason, &failure.message);
@@ -124,7 +124,7 @@ pub(super) fn refuse(call: &PassingCall<'_>, failure: &RunFailure) -> Response {
     response
 }
 
-/// Why the call failed, for logs and metrics.
+/// Returns the reason of the failure for logs and metrics.
 fn reason_of(failure: &RunFailure) -> RefusalReason {
     let known = [TIMEOUT, UNREACHABLE, REFUSED, UNAUTHORIZED, BUSY, CIRCUIT_OPEN];
     let code = known.into_iter().find(|code| **code == *failure.code).unwrap_or("upstream_error");

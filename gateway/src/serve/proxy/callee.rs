@@ -1,4 +1,4 @@
-//! Who a call goes to: an A2A agent, or the gateway's own server of an agent of another kind.
+//! The target of a call: an A2A agent, or the gateway's own server of an agent of another kind.
 
 use aqueduct::a2a::{RemoteAgent, Servers};
 use aqueduct::remote::failure_of;
@@ -16,17 +16,17 @@ use serde_json::json;
 use super::answer::{Answer, AnswerBody};
 use crate::source::Forwarded;
 
-/// Who answers a call.
+/// The target of a call.
 #[derive(Clone)]
 pub(super) enum Callee {
-    /// An agent, at that interface.
+    /// A remote agent, at that interface.
     Agent { source: RemoteAgent, door: Endpoint, forwarded: Forwarded },
-    /// The gateway's own server, for the caller with those headers and that proof.
+    /// The gateway's own server, with the headers and the proof of the caller.
     Served { servers: Servers, name: String, headers: HeaderMap, proof: Proof, version: Version },
 }
 
 impl Callee {
-    /// Asks.
+    /// Sends a request and returns the response.
     pub(super) async fn ask(&self, request: Request<Bytes>) -> Result<Answer, RunFailure> {
         match self {
             Self::Agent { source, .. } => ask_agent(source, request).await,
@@ -34,7 +34,7 @@ impl Callee {
         }
     }
 
-    /// Cancels a task. The answer is dropped.
+    /// Cancels a task. The response is dropped.
     pub(super) async fn cancel(&self, task: String) {
         match self {
             Self::Agent { source, door, forwarded } => source.cancel(door, task, forwarded).await,
@@ -71,7 +71,7 @@ async fn ask_served(servers: &Servers, name: &str, request: Request<Bytes>) -> R
         let chunks = body.into_data_stream().map_err(move |error| cut(error.to_string()));
         AnswerBody::Stream(chunks.boxed())
     } else {
-        // It is in memory already, as long as the server made it.
+        // The body is in memory already, because the server inside produced it.
         let whole = to_bytes(body, usize::MAX).await.map_err(|error| failure_of(&cut(error.to_string())))?;
         AnswerBody::Whole(whole)
     };

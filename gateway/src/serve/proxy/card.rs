@@ -1,4 +1,5 @@
-//! The cards of agents to which calls pass: they say that the agent is here, and what it may not do here.
+//! The cards of proxied agents, rewritten to name the gateway's interfaces and to omit capabilities that the gateway
+//! does not forward.
 
 use aqueduct::a2a::{RemoteAgent, Servers};
 use aqueduct_adapter_a2a::relay::move_card;
@@ -14,10 +15,11 @@ use super::answer::refuse_http;
 use crate::service::AgentEntry;
 use crate::source::Forwarded;
 
-/// The bindings whose calls pass: a gRPC call names its agent in its message, so it is read, and served.
+/// The bindings whose calls are forwarded. A gRPC call names its agent inside the message, so the gateway decodes and
+/// serves it.
 const PASSING: [Binding; 2] = [Binding::JsonRpc, Binding::HttpJson];
 
-/// The agent's card, which says that the agent is here; the gateway's own for an agent that has none and needs none.
+/// Returns the rewritten card of the agent; the gateway's own card if the agent is configured without one.
 pub(super) async fn card(
     servers: &Servers,
     agent: &AgentEntry,
@@ -33,7 +35,10 @@ pub(super) async fn card(
         Err(failure) => return refuse_http(&failure),
     };
     let Ok(Value::Object(mut card)) = serde_json::from_str(&text) else {
-        return refuse_http(&RunFailure::new(RunFailure::UPSTREAM_INVALID, "the agent's card is no object"));
+        return refuse_http(&RunFailure::new(
+            RunFailure::UPSTREAM_INVALID,
+            "the agent card is not a JSON object: check what the agent serves as its card",
+        ));
     };
     place(&mut card, &here);
     servers.sign(&mut card);
@@ -43,7 +48,8 @@ pub(super) async fn card(
     response
 }
 
-/// Says in the agent's card that the agent is here, and what it may not do here: notify clients where the gateway does not.
+/// Rewrites the card of an agent: names the gateway's interfaces, and clears push notifications if the gateway refuses
+/// them.
 pub(super) fn place(card: &mut Map<String, Value>, here: &Map<String, Value>) {
     move_card(card, here, &PASSING);
     let may_push = here.get("capabilities").and_then(|can| can.get("pushNotifications")?.as_bool());
@@ -54,7 +60,7 @@ pub(super) fn place(card: &mut Map<String, Value>, here: &Map<String, Value>) {
     }
 }
 
-/// The card of the gateway's own server of the agent, for the caller. Admission has checked the host.
+/// Returns the card of the gateway's own server of the agent, for the caller. Admission has checked the host.
 pub(super) fn own_card(servers: &Servers, agent: &AgentEntry, parts: &Parts) -> Map<String, Value> {
     match servers.card(&agent.name, parts).map(|card| card.to_json()) {
         Some(Value::Object(card)) => card,

@@ -1,12 +1,12 @@
-//! What callers call their contexts, and what a proxied agent calls them.
+//! Maps between the context ids of callers and those of a proxied agent.
 //!
-//! A context that a caller names is the agent's own name for it only if the agent gave that name to this caller. Any other
-//! name is the caller's alone: the agent gets another id, made of the principal and the name, and the caller gets its own
-//! name back in the answer. So a context of another principal and one that never was lead to the same call, and to the same
-//! answer; naming a context neither claims it nor joins it.
+//! A context id that a caller sends is forwarded only if the agent assigned it to this caller. Any other id is a
+//! private name of the caller: the agent receives an id derived from the principal and the name, and the caller
+//! receives its own name in the response. So the context of another principal and a context that never existed lead to
+//! the same call and the same response; naming a context neither claims nor joins it.
 //!
-//! The agent's id is a UUID, because some agents take no other, and cannot be led back to the name: the task keeps the name
-//! ([`owners`](super::owners)).
+//! The derived id is a UUID, because some agents accept no other form. It cannot be converted back into the name, so
+//! the record of the task stores the name ([`owners`](super::owners)).
 
 use aqueduct_adapter_a2a::relay::{replace_contexts, replace_query_contexts};
 use bytes::{Bytes, BytesMut};
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::answer::{Answer, AnswerBody, Chunks};
 
-/// Returns the id by which an agent knows the context that a principal calls `name`.
+/// Returns the id that an agent receives for the context that a principal calls `name`.
 pub(super) fn agents_id(owner: &str, agent: &str, name: &str) -> String {
     let mut hash = Context::new(&SHA256);
     for part in ["aqueduct context", owner, agent, name] {
@@ -24,7 +24,7 @@ pub(super) fn agents_id(owner: &str, agent: &str, name: &str) -> String {
         hash.update(&[0]);
     }
     let mut digits: Vec<u8> = hash.finish().as_ref().iter().take(16).flat_map(|byte| hex(*byte)).collect();
-    // Version 8 of RFC 9562: made by a rule of its own; the variant of that RFC.
+    // UUID version 8 (RFC 9562, custom derivation) and the variant of that RFC.
     for (at, digit) in [(12, b'8'), (16, b'a')] {
         if let Some(place) = digits.get_mut(at) {
             *place = digit;
@@ -40,7 +40,7 @@ fn hex(byte: u8) -> [u8; 2] {
     [digit(byte >> 4), digit(byte & 15)]
 }
 
-/// The contexts of one call whose names are the caller's alone: each name with the agent's id.
+/// The renamed contexts of one call: each name of the caller with the id for the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Renames(Vec<(String, String)>);
 
@@ -51,7 +51,7 @@ impl Renames {
         }
     }
 
-    /// Returns the name that the caller has for an id of the agent.
+    /// Returns the caller's name for an id of the agent.
     pub(super) fn name_of(&self, id: &str) -> Option<&str> {
         self.0.iter().find(|(_, known)| known == id).map(|(name, _)| name.as_str())
     }
@@ -60,17 +60,17 @@ impl Renames {
         self.0.iter().find(|(known, _)| known == name).map(|(_, id)| id.clone())
     }
 
-    /// Returns the body of the call as the agent gets it; `None` if it stays as it came.
+    /// Returns the body of the call for the agent, or `None` if it is unchanged.
     pub(super) fn body(&self, body: &str, is_rpc: bool) -> Option<String> {
         replace_contexts(body, is_rpc, |name| self.id_of(name)).filter(|_| !self.0.is_empty())
     }
 
-    /// Returns the query of the call as the agent gets it.
+    /// Returns the query of the call for the agent.
     pub(super) fn query(&self, query: &str) -> String {
         replace_query_contexts(query, |name| self.id_of(name))
     }
 
-    /// Returns the answer as the caller gets it.
+    /// Returns the response for the caller.
     pub(super) fn answer(self, answer: Answer) -> Answer {
         if self.0.is_empty() {
             return answer;
@@ -87,12 +87,11 @@ impl Renames {
     }
 }
 
-/// Replaces ids in JSON that comes in pieces, wherever one stands as a whole text. An id is a hash, so that nothing else is
-/// equal to it.
+/// Replaces ids in a stream of JSON wherever an id is a whole string. An id is a hash, so no other string equals it.
 struct Replacer {
-    /// Each id in quotes, and the name as JSON.
+    /// Each id in quotes, and the name as a JSON string.
     pairs: Vec<(Bytes, Bytes)>,
-    /// The end of what came so far, if it may be the beginning of an id: shorter than an id in quotes.
+    /// The end of the input so far if it may be the beginning of an id; always shorter than an id in quotes.
     held: BytesMut,
 }
 

@@ -1,4 +1,4 @@
-//! A stream of server-sent events, cut between events and nowhere else. The bytes stay as they are.
+//! Splits a stream of server-sent events between events. The bytes are unchanged.
 
 use aqueduct_transport_http::{ClientError, sse};
 use bytes::{Bytes, BytesMut};
@@ -6,8 +6,8 @@ use futures_util::StreamExt as _;
 
 use super::answer::Chunks;
 
-/// Returns the stream in pieces of one event each. An event beyond `limit` comes in pieces of its own: it is passed on, and
-/// nothing in it is understood.
+/// Returns the stream in pieces of one event each. An event larger than `limit` is forwarded in several pieces and not
+/// decoded.
 pub(super) fn by_event(chunks: Chunks, limit: usize) -> Chunks {
     let state = (chunks, Splitter { limit, ..Splitter::default() }, false);
     let next = async |(mut chunks, mut splitter, mut is_over): (Chunks, Splitter, bool)| loop {
@@ -34,7 +34,7 @@ pub(super) fn event(data: &str) -> Bytes {
     Bytes::from(out)
 }
 
-/// Returns the data of a piece; `None` if it is no event with data.
+/// Returns the data of a piece, or `None` if it is not an event with data.
 pub(super) fn data_of(piece: &Bytes) -> Option<String> {
     let limits = sse::DecodeLimits { line: piece.len().max(1), event: piece.len().max(1) };
     let mut decoder = sse::Decoder::new(limits);
@@ -42,20 +42,20 @@ pub(super) fn data_of(piece: &Bytes) -> Option<String> {
     decoder.poll_event()?.ok().map(|event| event.data.to_string())
 }
 
-/// A stream that is cut short.
+/// Returns the error of a stream that was cut.
 pub(super) fn cut(reason: impl Into<String>) -> ClientError {
     ClientError::Cut { upstream: "the agent".to_owned(), reason: reason.into() }
 }
 
-/// Finds the ends of events: a line end that follows a line end.
+/// Finds the ends of events: a line end directly after a line end.
 #[derive(Debug, Default)]
 struct Splitter {
     buffer: BytesMut,
-    /// Bytes of the buffer that were looked at.
+    /// The number of bytes in the buffer that were scanned.
     seen: usize,
-    /// The current line has characters.
+    /// Set if the current line is not empty.
     has_text: bool,
-    /// The last byte was a carriage return: a line feed belongs to it.
+    /// Set if the last byte was a carriage return, to which a following line feed belongs.
     after_return: bool,
     limit: usize,
 }

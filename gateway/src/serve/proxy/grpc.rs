@@ -1,13 +1,13 @@
-//! A2A calls over gRPC: answered by the gateway's own server of the agent, and shown in the run that they belong to.
+//! A2A calls over gRPC: served by the gateway's own server of the agent, and copied to the lane of the related run.
 //!
 //! ```text
-//! call ──► which agent, whose call? ──┬ of no run ──► server ──► answer
-//!                                     └ of a run ──► lane ──► server ──► a copy of each message as JSON to the lane, then
-//!                                                                        the message to the caller
+//! call ──► agent, related run? ──┬ unrelated ──► server ──► response
+//!                                └ related ──► lane ──► server ──► each message as JSON to the lane, then the message
+//!                                                                to the caller
 //! ```
 //!
-//! A call is related as one over HTTP: by token, trace or context, within one principal. The metadata of the call are its
-//! headers. Not here: how a call is answered, which is the business of the service inside.
+//! A call is related as over HTTP: by token, trace or context, within one principal. The metadata of the call are its
+//! headers. Not here: how a call is served, which is done by the inner service.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub(in crate::serve) fn mount_grpc(
     services.mount_raw(Arc::new(v1)).mount_raw(Arc::new(v03))
 }
 
-/// A service whose answers are copied to the lanes of their calls.
+/// A service whose responses are copied to the lanes of their calls.
 struct Teed<S> {
     inner: Arc<S>,
     around: Around,
@@ -68,20 +68,20 @@ impl<S: RawService> RawService for Teed<S> {
 
     async fn call(&self, mut call: RawCall) -> Result<RawAnswer, RawStatus> {
         let Some(relay) = self.around.relay(&call).await else { return self.inner.call(call).await };
-        // The lane shows what the extension carries; the copy and the answer are one stream.
+        // The lane needs the content of the extension, and copy and response are one stream.
         for (name, value) in [(EXTENSIONS_HEADER, EXTENSION), (LANE_HEADER, "1")] {
             call.caller.headers.push((name.to_owned(), value.to_owned()));
         }
         let (to, answer) = oneshot::channel();
         let inner = Arc::clone(&self.inner);
         tokio::spawn(relay.run(async move { inner.call(call).await }, to));
-        // The relay always answers; without it, its task was ended with the process.
+        // The relay always responds, unless the process ended its task.
         answer.await.unwrap_or_else(|_| Err(RawStatus::new(UNAVAILABLE, "the gateway is stopping")))
     }
 }
 
 impl Around {
-    /// Returns the relay of a call that belongs to a run. Calls that are refused inside belong to none.
+    /// Returns the relay of a call that is related to a run. Calls that the inner service refuses are unrelated.
     async fn relay(&self, call: &RawCall) -> Option<Relay> {
         let asked = Asked::read(self.version, &call.method, &call.message);
         let written = written(asked.call.as_ref().ok()?)?.to_string();
@@ -102,7 +102,7 @@ impl Around {
     }
 }
 
-/// Returns what relates a call, as JSON-RPC writes it; `None` for calls that no lane shows.
+/// Returns the fields that relate a call, in the form of JSON-RPC, or `None` for calls that no lane shows.
 fn written(call: &Call) -> Option<Value> {
     let (method, params) = match call {
         Call::SendMessage(send) | Call::SendStreamingMessage(send) => {
@@ -135,9 +135,9 @@ fn headers(caller: &Caller) -> HeaderMap {
 
 type Answered = Result<RawAnswer, RawStatus>;
 
-/// Carries one call. It is a task of its own, so that it can close its lane when the caller goes.
+/// Relays one call. The relay is a task of its own, so that it can close its lane when the caller disconnects.
 struct Relay {
-    /// The server inside, to cancel the task with its run.
+    /// The inner server, to cancel the task together with its run.
     callee: Callee,
     lane: Tapped,
     call: Call,
@@ -171,7 +171,7 @@ impl Relay {
             }
         };
         let rest = self.lane.retire();
-        // The caller may look at its task as soon as it has its id.
+        // The caller may read its task as soon as it has the id.
         if let Some((to, answer)) = whole {
             to.send(answer).ok();
         }
@@ -180,7 +180,7 @@ impl Relay {
         }
     }
 
-    /// Returns the answer; `None` if the caller went away before there was one.
+    /// Returns the response, or `None` if the caller disconnected before.
     async fn answered(
         &mut self,
         answering: impl Future<Output = Answered> + Send,
@@ -201,7 +201,7 @@ impl Relay {
         }
     }
 
-    /// Carries a stream to the caller, each message after its copy went to the lane.
+    /// Forwards a stream to the caller, each message after its copy was sent to the lane.
     async fn carry(&mut self, mut messages: Payloads, to: mpsc::Sender<Result<Bytes, RawStatus>>) {
         let mut is_cancelled = false;
         loop {
@@ -216,7 +216,7 @@ impl Relay {
                     Some(Ok(message)) => {
                         let copy = [&b"data: "[..], &self.json(&message), b"\n\n"].concat();
                         self.lane.handle_chunk(copy.into()).await;
-                        // A caller that has gone is seen above.
+                        // A disconnected caller is detected above.
                         to.send(Ok(message)).await.ok();
                     }
                     Some(Err(status)) => {
@@ -230,10 +230,10 @@ impl Relay {
         }
     }
 
-    /// Returns a message of the answer as the lane reads it.
+    /// Returns a message of the response as JSON for the lane.
     fn json(&self, message: &[u8]) -> Bytes {
         let mut written = Vec::new();
-        // The server inside wrote it, so that it can be read.
+        // The inner server encoded the message, so it can be decoded.
         if let Ok(Some(item)) = read_task_answer(&self.call, self.version, message) {
             Envelope::Bare.write(&item, Binding::HttpJson.dialect(self.version), &mut written);
         }

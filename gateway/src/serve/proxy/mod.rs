@@ -1,19 +1,19 @@
-//! `/a2a/{name}`: A2A calls that pass through to an A2A agent that has the interface for them, or are answered by the
-//! gateway's own server of the agent; in either case a run's sub-agents are shown in it.
+//! `/a2a/{name}`: forwards A2A calls to an A2A agent that has the interface for them, or has them answered by the
+//! gateway's own server of the agent. In both cases a call of a run's sub-agent is shown in that run.
 //!
 //! ```text
-//! call ──► token of the agent? ──► card?  yes ──► the agent's card, with the interfaces here
-//!                                    └ no ──► does the agent speak so?  no ──► the gateway's own server
-//!                                               └ yes ──► whose call? ──┬ nobody's ──► agent ──► answer as it is
-//!                                                                       └ a run's ──► lane ──► agent ──► a copy to the
-//!                                                                                              lane, answer as it is
+//! call ──► access to the agent? ──► card?  yes ──► the agent's card, with the interfaces of the gateway
+//!                                  └ no ──► agent has the interface?  no ──► the gateway's own server
+//!                                             └ yes ──► related run? ──┬ no ──► agent ──► response, unchanged
+//!                                                                      └ yes ──► lane ──► agent ──► a copy to the
+//!                                                                                             lane, response unchanged
 //! ```
 //!
-//! Invariants: the body goes to the agent as it came, but for the token in the metadata of a related message and names of
-//! contexts that are the caller's alone; the answer comes back byte by byte as it was sent, but for those names and for a
-//! question that the user of the run answers ([`raise`]); the caller's own credentials stay here; when the caller goes away the
-//! agent's connection is closed, as the caller would have closed it, and nothing is cancelled; when the run is stopped
-//! its tasks are cancelled, and the caller's streams go on until the agent ends them.
+//! Invariants: the body is forwarded unchanged, except for the token in the metadata of a related message and for
+//! private context names of the caller; the response is forwarded unchanged, except for those names and for an
+//! interrupt that the user of the run answers ([`raise`]); the caller's own credentials are not forwarded; when the
+//! caller disconnects, the connection to the agent is closed, and nothing is cancelled; when the run is cancelled, its
+//! tasks are cancelled, and the caller's streams continue until the agent ends them.
 
 mod answer;
 mod callee;
@@ -32,13 +32,14 @@ use aqueduct::remote::unsent;
 use aqueduct_adapter_a2a::card::{Endpoint, WELL_KNOWN_PATHS};
 use aqueduct_adapter_a2a::mark::EXTENSION;
 use aqueduct_adapter_a2a::relay::{CallScope, PassingCall, PassingKind, Reach, query_contexts};
-use aqueduct_adapter_a2a::server::ServerError;
+use aqueduct_adapter_a2a::server::{ServerError, turn_of};
 use aqueduct_adapter_a2a::version::{
     Binding, EXTENSIONS_HEADER, EXTENSIONS_HEADER_V03, VERSION_HEADER, Version,
 };
 use aqueduct_adapter_a2a::wire::Dialect;
 use aqueduct_core::Principal;
 use aqueduct_core::service::Proof;
+use aqueduct_runlog::RunMeta;
 use aqueduct_runs::RunPlace;
 use aqueduct_transport_http::{Refusal, caller, read_body, read_json};
 use axum::body::Body;
@@ -67,7 +68,7 @@ use crate::tee::call::LaneCall;
 use crate::tee::clue::{LANE_HEADER, TOKEN_METADATA};
 use crate::tee::{Requester, Tapped, Trail};
 
-/// Headers of calls that the agent gets, beside those of a trace and those that are configured.
+/// Request headers that are forwarded to the agent, beside trace context and configured headers.
 const PASSED: [&str; 7] = [
     "accept",
     "content-type",
@@ -78,20 +79,20 @@ const PASSED: [&str; 7] = [
     EXTENSIONS_HEADER_V03,
 ];
 
-/// An agent to which calls pass.
+/// An agent to which calls are forwarded.
 pub(super) struct Passable {
     agent: Arc<AgentEntry>,
     source: RemoteAgent,
 }
 
 impl Passable {
-    /// None for an agent that the gateway serves itself.
+    /// Returns `None` for an agent that the gateway serves itself.
     pub(super) fn of(agent: Arc<AgentEntry>) -> Option<Self> {
         Some(Self { source: agent.a2a.clone()?, agent })
     }
 }
 
-/// Lets a call pass.
+/// Forwards a call to the agent.
 pub(super) async fn pass(
     gateway: &Arc<Gateway>,
     servers: &Servers,
@@ -101,7 +102,7 @@ pub(super) async fn pass(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let who = caller(&parts);
-    // As it was written: a path that was decoded could not be told from one with other segments.
+    // The path stays encoded: a decoded path could not be distinguished from one with other segments.
     let path = parts.uri.path().to_owned();
     let rest = path.splitn(4, '/').nth(3).unwrap_or_default();
     let is_get = parts.method == Method::GET;
@@ -114,7 +115,7 @@ pub(super) async fn pass(
         Err(error) => return Refusal::from(error).into_response(),
     };
     if !is_below(rest) {
-        let message = "the path leads out of the agent's address";
+        let message = "the path leads out of the agent's address: remove `.` and `..`";
         return Refusal::new(StatusCode::NOT_FOUND, "not_found", message).into_response();
     }
     let forwarded = Forwarded::of(&who, &agent.config.forward_headers);
@@ -122,7 +123,7 @@ pub(super) async fn pass(
         return card(servers, agent, source, &forwarded, &parts).await;
     }
     let request = Request::from_parts(parts, body);
-    // A body that a web page could send without asking is refused; some calls have none.
+    // A body that a web page could send without a preflight is refused; some calls have no body.
     let has_type = request.headers().contains_key(header::CONTENT_TYPE);
     let read = if has_type && !is_get { read_json(request).await } else { read_body(request).await };
     let (parts, body) = match read {
@@ -154,7 +155,7 @@ pub(super) async fn pass(
     }
 }
 
-/// Has a call answered by the gateway's own server of an agent, which may be a sub-agent of a run as any other.
+/// Has a call answered by the gateway's own server of an agent. The call may be one of a run's sub-agent.
 pub(super) async fn serve(
     gateway: &Arc<Gateway>,
     servers: &Servers,
@@ -191,7 +192,7 @@ async fn serve_call(
     let lane = tap(gateway, (agent, owner), &parts.headers, &spoken.call, dialect).await;
     let name = agent.name.as_str();
     let Some(lane) = lane else { return next.run(Request::from_parts(parts, body.into())).await };
-    // The lane shows what the extension carries; the copy and the answer are one stream.
+    // The lane needs the content of the extension, and copy and response are one stream.
     parts.headers.append(EXTENSIONS_HEADER, HeaderValue::from_static(EXTENSION));
     let callee = Callee::Served {
         servers: servers.clone(),
@@ -211,7 +212,7 @@ async fn serve_call(
     }
 }
 
-/// The lane of a call, if it belongs to a run.
+/// Returns the lane of a call, if the call is related to a run.
 async fn tap(
     gateway: &Arc<Gateway>,
     (agent, owner): (&AgentEntry, &String),
@@ -224,12 +225,16 @@ async fn tap(
     let found = gateway.tee().relate(&requester, headers, call, |run| gateway.drives(run)).await;
     gateway.metrics().passed(found.as_ref().map(|(_, way)| *way));
     let (caller, way) = found?;
+    // A client that comes back to a task is in the trace of the run that the task is: it did not call from within.
+    if turn_of(&call.task_id, &RunMeta::id_in(caller.run())).is_some() {
+        return None;
+    }
     let lane = Tapped::begin(gateway, &caller, LaneCall::of(agent, call, dialect)?).await?;
     tracing::debug!(agent = agent.name, ?way, "a call was related to a run");
     Some(lane)
 }
 
-/// How a call is written.
+/// Binding, version and kind of a call.
 struct Spoken<'c> {
     call: PassingCall<'c>,
     binding: Binding,
@@ -246,14 +251,14 @@ impl<'c> Spoken<'c> {
             PassingCall::of_rest(parts.method.as_str(), rest, text)
         };
         let header = parts.headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
-        // How a call is written tells more than its header, which clients forget.
+        // The form of a call is more reliable than its version header, which clients omit.
         let version = call.version.or_else(|| Version::parse(header)).unwrap_or(Version::V1);
         let binding = if is_rpc { Binding::JsonRpc } else { Binding::HttpJson };
         Self { call, binding, version }
     }
 }
 
-/// An answer as the caller gets it. A whole body may be changed on the way.
+/// Returns a response for the caller. `whole` may rewrite a complete body.
 fn respond(answer: Answer, whole: impl FnOnce(Bytes) -> Body) -> Response {
     let (head, body) = answer.into_parts();
     let mut response = Response::new(match body {
@@ -265,7 +270,7 @@ fn respond(answer: Answer, whole: impl FnOnce(Bytes) -> Body) -> Response {
     response
 }
 
-/// Keeps the place of a call until its answer has been sent.
+/// Holds the place of a call until its response has been sent.
 fn held(place: Option<RunPlace>, response: Response) -> Response {
     let Some(place) = place.filter(|_| response.body().size_hint().exact().is_none()) else {
         return response;
@@ -277,14 +282,14 @@ fn held(place: Option<RunPlace>, response: Response) -> Response {
     })
 }
 
-/// True if no server could read the path as one that is elsewhere.
+/// Returns `true` if no server could resolve the path to a parent directory.
 fn is_below(rest: &str) -> bool {
     let dots =
         |segment: &str| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
     !rest.contains('\\') && !rest.split('/').any(dots)
 }
 
-/// One call.
+/// One forwarded call.
 struct Passage<'p> {
     gateway: &'p Arc<Gateway>,
     servers: &'p Servers,
@@ -322,7 +327,7 @@ impl Passage<'_> {
             Ok(request) => request,
             Err(what) => return refuse(&call, &unsent(what)),
         };
-        // The relay's lane keeps its own.
+        // The lane of the relay holds its own.
         drop(trail);
         let answered = match lane {
             None => ask_agent(&self.source, request).await,
@@ -350,7 +355,8 @@ impl Passage<'_> {
         }
     }
 
-    /// Takes a place among the runs of the caller for a call in which the agent works, as for a run that is driven here.
+    /// Reserves a place among the runs of the caller for a call in which the agent works, as for a run that the gateway
+    /// drives.
     fn place(&self, kind: PassingKind) -> Result<Option<RunPlace>, ServerError> {
         if !matches!(kind, PassingKind::Send | PassingKind::Subscribe) {
             return Ok(None);
@@ -359,18 +365,18 @@ impl Passage<'_> {
         Ok(self.gateway.runs().take_place(&principal, &caller(self.parts))?)
     }
 
-    /// Whose tasks the agent holds; `None` if all callers are one principal.
+    /// Returns the owners of the agent's tasks, or `None` if all callers are one principal.
     fn owners(&self) -> Option<Owners> {
         Owners::new(self.gateway, &self.agent.name, self.owner, self.agent.config.limits.frame)
     }
 
-    /// Contexts that the call names in its query.
+    /// Returns the contexts that the query of the call names.
     fn named_contexts(&self) -> Vec<String> {
         let query = self.parts.uri.query().filter(|_| !self.rest.is_empty());
         query.map(query_contexts).unwrap_or_default()
     }
 
-    /// What the call reaches; `None` if that cannot be read.
+    /// Returns the tasks and contexts that the call accesses, or `None` if the call cannot be parsed.
     fn scope(&self, is_rpc: bool) -> Option<CallScope> {
         let body = std::str::from_utf8(self.body).ok()?;
         if is_rpc {
@@ -379,7 +385,7 @@ impl Passage<'_> {
         CallScope::of_rest(self.parts.method.as_str(), self.rest, body)
     }
 
-    /// The call as the agent gets it.
+    /// Builds the request to the agent.
     fn request(
         &self,
         door: &Endpoint,
@@ -390,7 +396,7 @@ impl Passage<'_> {
         let mut url = door.url.clone();
         if door.binding == Binding::HttpJson {
             let base = url.trim_end_matches('/');
-            // Cards of 0.3 name the address with or without the prefix; the route has it in either case.
+            // Cards of 0.3 name the address with or without the prefix `/v1`; the route always contains it.
             let base = base.strip_suffix("/v1").filter(|_| self.rest.starts_with("v1/")).unwrap_or(base);
             url = format!("{base}/{}", self.rest);
             if let Some(query) = self.parts.uri.query() {
@@ -401,14 +407,14 @@ impl Passage<'_> {
             let value = self.parts.headers.get(*name)?.to_str().ok()?;
             (!forwarded.has(name)).then_some((*name, value))
         });
-        // What is compressed cannot be shown.
+        // A compressed response could not be copied to the lane.
         let passed: Vec<(&str, &str)> = passed.chain([("accept-encoding", "identity")]).collect();
         let body = self.sent_body(renames, trail.token());
         let forwarded = forwarded.with_baggage(&self.parts.headers).marked(trail);
         self.source.connection().request(self.parts.method.as_str(), &url, &passed, &forwarded, body)
     }
 
-    /// The body as the agent gets it.
+    /// Returns the body for the agent.
     fn sent_body(&self, renames: &Renames, token: Option<&str>) -> Bytes {
         let Ok(text) = std::str::from_utf8(self.body) else { return self.body.clone() };
         let changed = renames.body(text, self.rest.is_empty());
@@ -423,7 +429,7 @@ impl Passage<'_> {
         marked.or(changed).map_or_else(|| self.body.clone(), Bytes::from)
     }
 
-    /// A card inside an answer.
+    /// Rewrites a card inside a response.
     fn moved(&self, bytes: Bytes) -> Body {
         let Ok(mut answer) = serde_json::from_slice::<Value>(&bytes) else { return Body::from(bytes) };
         let here = own_card(self.servers, self.agent, self.parts);

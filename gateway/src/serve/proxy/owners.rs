@@ -1,17 +1,19 @@
-//! Whose tasks and contexts a proxied agent holds. The agent sees one credential, the gateway's: who owns what is kept here.
+//! Ownership of the tasks and contexts of a proxied agent. The agent sees only the gateway's credential, so the gateway
+//! stores which principal owns what.
 //!
 //! ```text
-//! call ──► all tasks that it names are the caller's? ── no ──► as if there were no such task
-//!              └ yes ──► contexts that are not: names of the caller alone ──► agent
-//!                        agent ──► answer ──► its ids become the caller's, before the caller has them
-//!                                       └──► a list: tasks of others are left out
+//! call ──► does the caller own every task it names? ── no ──► refused as if the task did not exist
+//!              └ yes ──► contexts of others become private names of the caller ──► agent
+//!                        agent ──► response ──► the caller becomes the owner of its ids, before it receives them
+//!                                      └──► a list: tasks of others are removed
 //! ```
 //!
-//! An owner is a record in the run log, so that it is shared by replicas, survives a restart with the log, and expires: a
-//! run that has ended [`RECORD_KEPT`] from now, whose key no client can choose. The first claim of an id wins, and answers
-//! alone claim. The record of a task keeps the caller's own name for its context ([`contexts`](super::contexts)).
+//! An ownership record is stored in the run log, so that replicas share it, a restart keeps it, and it expires: a run
+//! that ends [`RECORD_KEPT`] from now, under a key that no client can choose. The first claim of an id wins, and only
+//! responses claim. The record of a task contains the caller's own name for its context
+//! ([`contexts`](super::contexts)).
 //!
-//! Where the configuration has no proofs all callers are one principal, and nothing is filtered.
+//! If the configuration has no proofs, all callers are one principal and nothing is filtered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,30 +35,30 @@ use super::contexts::{Renames, agents_id};
 use crate::config::PushAccess;
 use crate::service::Gateway;
 
-/// How long the owner of a task or context is known at least, beside `runs.keep`.
+/// How long an ownership record is kept, in addition to `runs.keep`.
 const RECORD_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The longest id that is kept. Ids of agents are UUIDs.
+/// The longest id that is stored. Ids of agents are UUIDs.
 const ID_BYTES: usize = 512;
 
-/// What an id is of.
+/// The kind of an id.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Task,
     Context,
 }
 
-/// What is kept of a task or context.
+/// The stored ownership of a task or context.
 struct Record {
     owner: String,
-    /// The owner's own name for the context of the task; `None` if it is the agent's.
+    /// The owner's own name for the context of the task, or `None` if the agent assigned the name.
     context: Option<String>,
 }
 
-/// A stream whose ids are read until its task is known.
+/// A stream whose ids are decoded until its task is known.
 type Learning = ((Owners, Renames), Chunks, Option<Decoder>);
 
-/// The owners of one agent's tasks and contexts, for one caller.
+/// The ownership records of one agent, for one caller.
 #[derive(Clone)]
 pub(super) struct Owners {
     log: Arc<dyn RunLog>,
@@ -72,7 +74,8 @@ impl Owners {
         (!gateway.is_open()).then_some(Self { log, agent, owner, frame })
     }
 
-    /// No principal has a `/` in its stored form, and an anonymous caller's id with a `~` is kept behind another one.
+    /// Returns the key of a record. No caller can choose it as a run id: the key of a run begins with the stored form of
+    /// its principal, which contains no `/`; the id of an anonymous caller gets a prefix if it contains a `~`.
     fn key(&self, kind: Kind, id: &str) -> RunId {
         let kind = match kind {
             Kind::Task => "task",
@@ -94,12 +97,13 @@ impl Owners {
         }
     }
 
-    /// Returns the record of what is the caller's.
+    /// Returns the record if the caller owns the id.
     async fn own_record(&self, kind: Kind, id: &str) -> Result<Option<Record>, LogError> {
         Ok(self.record_of(kind, id).await?.filter(|record| record.owner == self.owner))
     }
 
-    /// Makes an id the caller's, with the caller's own name for its context. Returns `false` if it is another's.
+    /// Claims an id for the caller, with the caller's own name for its context. Returns `false` if another principal
+    /// owns it.
     async fn claim(&self, kind: Kind, id: &str, context: Option<&str>) -> Result<bool, LogError> {
         if id.len() > ID_BYTES {
             return Ok(false);
@@ -127,8 +131,8 @@ impl Owners {
         Ok(true)
     }
 
-    /// Decides whether a call may pass, and returns the contexts whose names are the caller's alone. `named` are contexts
-    /// that the call names beside those of its body.
+    /// Decides whether a call may be forwarded. Returns the contexts to rename. `named` are contexts that the call
+    /// names outside of its body.
     pub(super) async fn admit(
         &self,
         scope: Option<&CallScope>,
@@ -138,7 +142,7 @@ impl Owners {
         let unreadable = || {
             ServerError::new(
                 ErrorKind::InvalidRequest,
-                "the body is not one JSON object whose members are there once",
+                "the body is not one JSON object without repeated members: remove the repetitions",
             )
         };
         let scope = scope.ok_or_else(unreadable)?;
@@ -170,7 +174,7 @@ impl Owners {
         agents_id(&self.owner, &self.agent, name)
     }
 
-    /// Lets an answer pass to the caller.
+    /// Filters a response for the caller.
     pub(super) async fn filter(
         &self,
         reach: Reach,
@@ -192,13 +196,15 @@ impl Owners {
                 head.headers.remove(http::header::CONTENT_LENGTH);
                 AnswerBody::Whole(self.own_tasks(&bytes, &mut renames).await?)
             }
-            (Reach::List, AnswerBody::Stream(_)) => return Err(invalid("the agent streams a list")),
+            (Reach::List, AnswerBody::Stream(_)) => {
+                return Err(invalid("the agent responded with a stream to a list request"));
+            }
             (_, body) => body,
         };
         Ok(renames.answer(Answer::from_parts(head, body)))
     }
 
-    /// Makes the ids of an answer the caller's.
+    /// Claims the ids of a response for the caller.
     async fn learn(&self, answer: &Value, renames: &Renames) -> Result<bool, RunFailure> {
         let AnswerIds { tasks, contexts } = AnswerIds::of(answer);
         let context = contexts.iter().find_map(|id| renames.name_of(id));
@@ -216,7 +222,7 @@ impl Owners {
         Ok(!tasks.is_empty())
     }
 
-    /// The same for a stream, until its task is known.
+    /// Claims the ids of a stream, until its task is known.
     fn learning(self, chunks: Chunks, renames: Renames) -> Chunks {
         let limits = DecodeLimits { line: self.frame, event: self.frame };
         let state = ((self, renames), chunks, Some(Decoder::new(limits)));
@@ -252,10 +258,10 @@ impl Owners {
         Ok(false)
     }
 
-    /// Leaves the caller's tasks in a list, and notes the caller's names for their contexts.
+    /// Removes tasks of others from a list, and collects the caller's names for the contexts.
     async fn own_tasks(&self, bytes: &Bytes, renames: &mut Renames) -> Result<Bytes, RunFailure> {
         let mut answer: Value =
-            serde_json::from_slice(bytes).map_err(|_| invalid("the list of tasks is no JSON"))?;
+            serde_json::from_slice(bytes).map_err(|_| invalid("the agent's list of tasks is not JSON"))?;
         let mut own = Vec::new();
         for id in listed_tasks(&answer) {
             let record = self.own_record(Kind::Task, &id).await;
@@ -273,12 +279,12 @@ impl Owners {
     }
 }
 
-/// Push notifications of proxied agents are those of the configuration. The agent itself calls back, so that names cannot
-/// be resolved here: addresses alone are screened.
+/// Checks push notifications of proxied agents against `server.push`. The agent itself connects to the address, so
+/// names cannot be resolved here: only literal addresses are checked.
 pub(super) fn admit_push(scope: &CallScope, push: PushAccess) -> Result<(), ServerError> {
     let wants = scope.reach == Reach::Push || !scope.push_urls.is_empty();
     if wants && push == PushAccess::Off {
-        let message = "push notifications are off (`server.push`)";
+        let message = "push notifications are off: set `server.push`";
         return Err(ServerError::new(ErrorKind::PushNotificationNotSupported, message));
     }
     if push == PushAccess::Public && !scope.push_urls.iter().all(|url| is_public_url(url)) {
@@ -296,7 +302,7 @@ fn is_public_url(url: &str) -> bool {
     if let Ok(address) = host.parse() {
         return is_public(address);
     }
-    // A name: no single word, no number that an agent could read as an address.
+    // A host name: neither a single label nor a number, which an agent could parse as an address.
     let is_local =
         host == "localhost" || [".localhost", ".local", ".internal"].iter().any(|end| host.ends_with(end));
     let last = host.rsplit('.').next().unwrap_or_default();

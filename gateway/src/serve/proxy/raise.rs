@@ -1,4 +1,5 @@
-//! Calls of agents that ask the user of the run: the answer is held at the question, and goes on with the reply.
+//! Calls of agents whose interrupts are answered by the user of the run: the response is held at the interrupt, and
+//! continues with the reply.
 //!
 //! ```text
 //! agent ── working, input required ─┐                     ┌─ working, completed ── agent
@@ -6,8 +7,8 @@
 //! caller ◄── working ── (held, kept alive) ── the user's reply, as the caller's own call ── working, completed ──► caller
 //! ```
 //!
-//! A question without a reply is passed to the caller as it came. Invariant: a caller whose stream is held reads comments
-//! in the meantime, so that neither it nor a proxy takes the stream for dead.
+//! An interrupt without a reply is forwarded to the caller unchanged. Invariant: a caller whose stream is held receives
+//! comments, so that neither the caller nor a proxy times out.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,32 +26,32 @@ use super::answer::{Answer, AnswerBody, Chunks, encoding};
 use super::events::{by_event, cut, data_of, event};
 use super::relay::Relay;
 
-/// How often the caller of a held stream reads something. Less than what HTTP clients wait by default: httpx takes five
+/// The interval of comments on a held stream. Shorter than default read timeouts of HTTP clients: httpx has five
 /// seconds.
 const KEEP_ALIVE: Duration = Duration::from_secs(3);
-/// What the caller reads: a comment of server-sent events.
+/// The bytes of one comment: server-sent events ignore it.
 const COMMENT: &[u8] = b":\n\n";
 
 /// Numbers the messages of replies.
 static NEXT_REPLY: AtomicU64 = AtomicU64::new(1);
 
-/// What is needed to carry a call on with a reply.
+/// The state that is needed to continue a call with a reply.
 pub(super) struct Question {
     request: http::Request<Bytes>,
     dialect: Dialect,
-    /// The longest event that is read.
+    /// The largest event that is decoded, in bytes.
     frame: usize,
 }
 
-/// What becomes of a question.
+/// The result of raising an interrupt.
 pub(super) enum Raised {
-    /// The agent was given the reply; this is what it says.
+    /// The agent received the reply and responded with this.
     Replied(Answer),
-    /// The agent could not be given the reply.
+    /// The reply could not be sent to the agent.
     Failed(RunFailure),
-    /// There is no reply: the caller gets the question.
+    /// The user did not reply: the caller receives the interrupt.
     Unanswered,
-    /// The caller has gone.
+    /// The caller has disconnected.
     Gone,
 }
 
@@ -61,7 +62,7 @@ impl Question {
 }
 
 impl Relay {
-    /// Raises what the agent asks, and gives it the reply.
+    /// Raises the interrupt of the agent to the run, and sends the reply to the agent.
     pub(super) async fn raise(&mut self, mut idle: impl FnMut() -> BoxFuture<'static, bool>) -> Raised {
         let replies = {
             let mut raised = std::pin::pin!(self.lane.raise());
@@ -82,7 +83,7 @@ impl Relay {
         }
     }
 
-    /// Returns the caller's call with the reply as its message, and lets the lane go on with it.
+    /// Returns the caller's request with the reply as its message, and lets the lane continue with it.
     fn reply_request(&mut self, replies: &[InterruptReply]) -> Option<http::Request<Bytes>> {
         let (question, task) = (self.question.as_ref()?, self.lane.task()?);
         let number = NEXT_REPLY.fetch_add(1, Ordering::Relaxed);
@@ -96,7 +97,7 @@ impl Relay {
         Some(request)
     }
 
-    /// Carries a stream whose questions are raised.
+    /// Forwards a stream whose interrupts are raised.
     pub(super) async fn carry_asking(
         &mut self,
         stream: Chunks,
@@ -140,7 +141,7 @@ impl Relay {
                     Raised::Unanswered => {}
                 }
             } else if self.lane.restates() {
-                // What follows shows whether it is asked again.
+                // The next events show whether the agent asks again.
                 continue;
             }
             for piece in as_rest(piece, is_reply) {
@@ -153,14 +154,14 @@ impl Relay {
     }
 }
 
-/// Waits for a while, and lets the caller read a comment. Returns `true` if the caller has gone.
+/// Waits for [`KEEP_ALIVE`], then sends a comment to the caller. Returns `true` if the caller has disconnected.
 fn idle(to: &mpsc::Sender<Result<Bytes, ClientError>>) -> BoxFuture<'static, bool> {
     let to = to.clone();
     Box::pin(async move {
         tokio::select! {
             () = to.closed() => true,
             () = tokio::time::sleep(KEEP_ALIVE) => {
-                // A caller that reads nothing has enough to read.
+                // A caller with a full queue needs no comment.
                 to.try_send(Ok(Bytes::from_static(COMMENT))).ok();
                 false
             }
@@ -168,7 +169,7 @@ fn idle(to: &mpsc::Sender<Result<Bytes, ClientError>>) -> BoxFuture<'static, boo
     })
 }
 
-/// Returns an answer as a stream of events. One that is compressed cannot be joined to what the caller has.
+/// Returns a response as a stream of events. A compressed one cannot be appended to the caller's stream.
 fn chunks_of(answer: Answer) -> Chunks {
     let (head, body) = answer.into_parts();
     if let Some(coding) = encoding(&head.headers) {
@@ -184,7 +185,8 @@ fn chunks_of(answer: Answer) -> Chunks {
     }
 }
 
-/// Returns a piece as the caller gets it: of an answer to a reply, as the rest of the stream that it reads already.
+/// Returns a piece for the caller. The pieces of a response to a reply continue the stream that the caller already
+/// reads.
 fn as_rest(piece: Bytes, is_reply: bool) -> Vec<Bytes> {
     if piece.is_empty() {
         return Vec::new();

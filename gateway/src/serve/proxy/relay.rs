@@ -1,4 +1,5 @@
-//! A call of which a lane gets a copy. It is a task of its own, so that it can close its lane when the caller goes.
+//! Relays a call and copies the response to a lane. The relay is a task of its own, so that it can close its lane when
+//! the caller disconnects.
 
 use std::time::Duration;
 
@@ -15,20 +16,20 @@ use super::raise::{Question, Raised};
 use crate::tee::Tapped;
 use crate::tee::lane::CALLER_GONE;
 
-/// Chunks between agent and caller. One in flight keeps both busy; more would only hide that the caller is slow.
+/// Chunks in flight between agent and caller. One keeps both busy; more would only hide that the caller is slow.
 pub(super) const CHUNKS: usize = 1;
-/// A call that is not answered for so long is shown before there is an answer: a person looks twice within a second.
+/// A call without a response for this long is shown before there is one: a person notices a pause of a second.
 pub(super) const SHOWN_AFTER: Duration = Duration::from_secs(1);
-/// The agent compressed its answer, although it was asked not to.
+/// The code for an agent that compressed its response although the request forbids it.
 const ANSWER_COMPRESSED: &str = "answer_compressed";
 
-/// Carries one call.
+/// Relays one call.
 pub(super) struct Relay {
     pub(super) callee: Callee,
     pub(super) lane: Tapped,
-    /// Set if what the agent asks is for the user of the run.
+    /// Set if interrupts of the agent are raised to the user of the run.
     pub(super) question: Option<Question>,
-    /// How the answer is compressed, so that nothing of it can be shown.
+    /// The content encoding of the response, which prevents showing it.
     compressed: Option<String>,
 }
 
@@ -39,19 +40,19 @@ impl Relay {
         Self { callee, lane, question: None, compressed: None }
     }
 
-    /// Raises what the agent asks to the user of the run, where the lane wants that.
+    /// Raises interrupts of the agent to the user of the run, if the lane is configured so.
     pub(super) fn raising(mut self, question: impl FnOnce() -> Question) -> Self {
         self.question = self.lane.raises().then(question);
         self
     }
 
-    /// Sends the request, and relays the answer while the caller or the lane reads it.
+    /// Sends the request, and relays the response while the caller or the lane reads it.
     pub(super) async fn answer(self, request: http::Request<Bytes>) -> Result<Answer, RunFailure> {
         let (sender, answer) = oneshot::channel();
         tokio::spawn(self.run(request, sender));
         match answer.await {
             Ok(answered) => answered,
-            // The relay always answers; without it, its task was ended with the process.
+            // The relay always responds, unless the process ended its task.
             Err(_) => Err(RunFailure::new(RunFailure::UPSTREAM_ENDED, "the gateway is stopping")),
         }
     }
@@ -69,7 +70,7 @@ impl Relay {
             Some(Ok(answer)) => self.hand_over(answer, to).await,
         };
         let rest = self.lane.retire();
-        // The caller may look at its task as soon as it knows of it.
+        // The caller may read its task as soon as it knows the id.
         if let Some((to, answer)) = whole {
             to.send(answer).ok();
         }
@@ -78,7 +79,7 @@ impl Relay {
         }
     }
 
-    /// The answer; none if the caller went away before there was one.
+    /// Returns the response, or `None` if the caller disconnected before.
     async fn ask(
         &mut self,
         request: http::Request<Bytes>,
@@ -100,7 +101,7 @@ impl Relay {
         }
     }
 
-    /// Carries the answer, if it is a stream; else gives it back.
+    /// Relays the response if it is a stream; else returns it.
     async fn hand_over(
         &mut self,
         answer: Answer,
@@ -170,7 +171,7 @@ impl Relay {
         self.lane.handle_failure(RunFailure::new(RunFailure::UPSTREAM_INVALID, words)).await;
     }
 
-    /// Carries a stream to the caller, after its copy went to the lane.
+    /// Forwards a stream to the caller, each chunk after its copy was sent to the lane.
     async fn carry(&mut self, mut stream: Chunks, to: mpsc::Sender<Result<Bytes, ClientError>>) {
         if self.question.is_some() && self.compressed.is_none() {
             return self.carry_asking(stream, to).await;
@@ -188,7 +189,7 @@ impl Relay {
                         if self.compressed.is_none() {
                             self.lane.handle_chunk(bytes.clone()).await;
                         }
-                        // A caller that has gone is seen above.
+                        // A disconnected caller is detected above.
                         to.send(Ok(bytes)).await.ok();
                     }
                     Some(Err(error)) => return self.fail_stream(error, &to).await,
@@ -227,7 +228,7 @@ impl Relay {
     }
 }
 
-/// The end of a lane whose caller went away.
+/// Returns the failure of a lane whose caller disconnected.
 pub(super) fn caller_gone() -> RunFailure {
     let message = "the agent that called this one went away before it had the whole answer";
     RunFailure::new(CALLER_GONE, message)

@@ -15,55 +15,55 @@ use crate::config::{
 keys! {
     /// Keys of the file.
     pub(super) struct ScriptKeys {
-        /// What the agent is for.
+        /// The description of the agent.
         description: String as Text,
-        /// What its A2A card is written for; `1.0` leaves out what is 0.3's, for strict readers. `both` without it.
+        /// The protocol versions of the A2A card; `1.0` omits the members of 0.3, for strict readers. `both` without it.
         card: CardVersions as Word<CardVersions>,
-        /// Media types it reads, as its A2A card says them; `text/*` stands for all texts. Parts of other types are refused. All without it.
+        /// Accepted media types, as in the A2A card; `text/*` stands for all texts. Parts of other types are refused. All without it.
         input_modes: Vec<String> as List<Text>,
-        /// What one could say to it, as its A2A card tells.
+        /// Example prompts for the A2A card.
         examples: Vec<String> as List<Text>,
-        /// What to play for which messages; the first rule that fits is played.
+        /// Rules; the first one that matches the message is played.
         rule: Vec<Rule> as Tables<RuleKeys>,
-        /// What to play if no rule fits: a rule without `match`, after all others.
+        /// Steps to play if no rule matches: a rule without `match`, after all others.
         step: Vec<Step> as Tables<StepKeys>,
     }
 
     /// `[[rule]]`.
     pub(super) struct RuleKeys -> Rule {
-        /// Which messages the rule is for; without it, all.
+        /// The messages that the rule matches; without it, all.
         "match" matches: Match as Section<Match>,
-        /// What to play, in this order.
+        /// Steps to play, in this order.
         step: Vec<Step> as Tables<StepKeys>,
     }
 
-    /// Which messages a rule is for: those for which all that is set holds.
+    /// The messages that a rule matches: those that satisfy all keys that are set.
     pub(super) struct Match {
-        /// Found in the user's message, in any case; `*` stands for any text.
+        /// Text that the user's message contains, ignoring case; `*` stands for any text.
         text: Option<String> as Maybe<Text>,
-        /// What the id of the user's message begins with.
+        /// The prefix of the id of the user's message.
         message_id_prefix: Option<String> as Maybe<Text>,
     }
 
-    /// A step: what it does, and how.
+    /// A step: its action, and the options of the action.
     pub(super) struct StepKeys -> Step {
-        /// What it does.
+        /// The action.
         action: ActionKeys as Inline<ActionKeys>,
-        /// How it does it.
+        /// The options of the action.
         options: OptionKeys as Inline<OptionKeys>,
     }
 
-    /// What a step does: exactly one of these is there.
+    /// The action of a step: exactly one of these is set.
     pub(super) struct ActionKeys {
-        /// Says it: a text word by word, a list in exactly these chunks.
+        /// Emits text: a string word by word, a list in exactly these chunks.
         text: Option<Words> as Maybe<Chunks>,
-        /// Thinks it, in the same way.
+        /// Emits thinking, in the same way.
         thinking: Option<Words> as Maybe<Chunks>,
-        /// A whole text on the way to the answer.
+        /// Emits a complete intermediate text.
         status: Option<String> as Maybe<Text>,
         /// Calls a tool of that name, with `arguments`; answers with `result`, `error`.
         tool: Option<String> as Maybe<Text>,
-        /// Tells in status texts that a tool of that name is called and has completed, or failed with `error`.
+        /// Reports in status texts that a tool of that name is called and has completed, or failed with `error`.
         notice: Option<String> as Maybe<Text>,
         /// A file, by its address or with its bytes.
         file: Option<Value> as Maybe<Section<FileKeys>>,
@@ -71,77 +71,77 @@ keys! {
         data: Option<Value> as Maybe<Json>,
         /// Content of a kind of its own.
         custom: Option<CustomKeys> as Maybe<Section<CustomKeys>>,
-        /// The shared state, whole.
+        /// The complete shared state.
         state: Option<Value> as Maybe<Json>,
-        /// Says `text` that many times without a pause; `{n}` counts from 1. Without `text`: `chunk {n} `.
+        /// Emits `text` that many times without a pause; `{n}` counts from 1. Without `text`: `chunk {n} `.
         burst: Option<u64> as Maybe<LongCount>,
-        /// Asks, and waits: the run ends, and the follow-up plays on with `{answer}`.
+        /// Raises an interrupt: the run ends, and the follow-up continues with `{answer}`.
         ask: Option<String> as Maybe<Text>,
-        /// The same, for authorisation.
+        /// As `ask`, for authorisation.
         auth: Option<String> as Maybe<Text>,
-        /// Answers with a bare message, without a task; nothing may come before it.
+        /// Responds with a bare message, without a task; no step may come before it.
         message: Option<String> as Maybe<Text>,
         /// Ends the sub-agent.
         close: Option<Close> as Maybe<Word<Close>>,
-        /// Does nothing for so long; `wait` is the same.
+        /// Pauses for that time; `wait` is the same.
         sleep: Option<Duration> as Maybe<Delay>,
         /// `sleep`.
         wait: Option<Duration> as Maybe<Delay>,
         /// Ends the run before its last step.
         end: Option<End> as Maybe<Word<End>>,
-        /// Says that it failed.
+        /// Ends the run as failed.
         fail: Option<String> as Maybe<Text>,
-        /// Refuses.
+        /// Ends the run as rejected.
         reject: Option<String> as Maybe<Text>,
-        /// Breaks off with an exception: no clean end.
+        /// Raises an exception: the stream has no terminal event.
         raise: Option<String> as Maybe<Text>,
-        /// Breaks the connection: no end at all.
+        /// Cuts the connection: no end at all.
         cut: Option<bool> as Maybe<Flag>,
     }
 
-    /// How a step does it.
+    /// The options of a step.
     pub(super) struct OptionKeys {
-        /// The sub-agent that does it; `a/b` is a sub-agent of a sub-agent.
+        /// The sub-agent of the step; `a/b` is a sub-agent of a sub-agent.
         agent: String as Text,
-        /// What the content is for; `answer` without it.
+        /// The channel of the content; `answer` without it.
         channel: Channel as Word<Channel>,
-        /// Between words, chunks, and a call and its result.
+        /// The delay between words, chunks, and a call and its result.
         pace: Duration as Delay,
-        /// Steps with the same number, one after the other, run side by side.
+        /// Consecutive steps with the same number run concurrently.
         together: Option<u64> as Maybe<LongCount>,
         /// The named output that `text`, `file`, `data` or `burst` go to. A text is one chunk of it. Several can be open at once.
         artifact: Option<String> as Maybe<Text>,
-        /// With `artifact`: after what it has (`true`, the default), or instead of it.
+        /// With `artifact`: appends to it (`true`, the default), or replaces it.
         append: Option<bool> as Maybe<Flag>,
-        /// With `artifact`: nothing more follows for it. `true` without it.
+        /// With `artifact`: marks the last chunk of it. `true` without it.
         last: Option<bool> as Maybe<Flag>,
         /// With `tool`: its arguments, as JSON.
         arguments: Option<String> as Maybe<Text>,
-        /// With `tool`: what it answers. Without it, the call stays open.
+        /// With `tool`: its result. Without it, the call stays open.
         result: Option<String> as Maybe<Text>,
-        /// With `tool` or `notice`: it failed.
+        /// With `tool` or `notice`: the tool failed.
         error: Option<bool> as Maybe<Flag>,
-        /// With `ask`: JSON Schema of the answer. Text without it.
+        /// With `ask`: JSON Schema of the reply. Text without it.
         schema: Option<Value> as Maybe<Json>,
     }
 
     /// A file.
     pub(super) struct FileKeys -> Value {
-        /// Its address.
+        /// The address of the file.
         url: Option<String> as Maybe<Text>,
-        /// Its bytes, in base64.
+        /// The bytes of the file, in base64.
         data: Option<String> as Maybe<Text>,
-        /// Its media type.
+        /// The media type of the file.
         "mediaType" media_type: Option<String> as Maybe<Text>,
-        /// Its name.
+        /// The name of the file.
         name: Option<String> as Maybe<Text>,
     }
 
     /// Content of a kind of its own.
     pub(super) struct CustomKeys {
-        /// The kind.
+        /// The name of the content.
         name: String as Needed<Text>,
-        /// The content.
+        /// The value of the content.
         value: Value as Needed<Json>,
     }
 }
@@ -161,7 +161,7 @@ words! {
     End { "success" => Success, "cancelled" => Cancelled }
 }
 
-/// A text, or a list of texts: the chunks.
+/// A string, or a list of strings: the chunks.
 pub(super) struct Chunks;
 
 impl Kind for Chunks {
@@ -179,7 +179,7 @@ impl Kind for Chunks {
     }
 }
 
-/// All keys as tables for `docs/script.md`.
+/// Returns all keys as tables for `docs/script.md`.
 pub fn reference() -> String {
     let mut text = String::new();
     for (title, keys) in [

@@ -1,4 +1,4 @@
-//! Scripted agents: a TOML file that says what an agent says, for demos, tests and frontend developers.
+//! Scripted agents: a TOML file that defines the output of an agent, for demos, tests and frontend development.
 //!
 //! ```toml
 //! description = "Looks something up."
@@ -19,13 +19,13 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `keys` | every key there is, as `docs/script.md` lists them |
-//! | `read` | TOML to a script, with line and key of what is wrong |
-//! | `model` | a script as it is played |
-//! | `play` | what each step becomes |
+//! | `keys` | every key, as `docs/script.md` lists them |
+//! | `read` | parses a script; errors have line and key |
+//! | `model` | a parsed script |
+//! | `play` | converts steps into source events |
 //!
-//! Invariants: a script ends as a success, unless a step says otherwise; a question's id says where the follow-up
-//! goes on, so that any replica can play it; a script that was stopped says nothing more.
+//! Invariants: a script ends as a success, unless a step ends it otherwise; the id of an interrupt contains the
+//! position of the next step, so that any replica can continue; a cancelled script emits nothing more.
 
 mod keys;
 mod model;
@@ -52,24 +52,24 @@ pub use keys::reference;
 pub use model::Script;
 use play::{Played, Player};
 
-/// The custom block that stands for a bare message. An A2A server answers with it instead of a task.
+/// The custom block that stands for a bare message. An A2A server responds with a message instead of a task.
 pub(crate) const A2A_MESSAGE: &str = "a2a.message";
-/// The code of a run whose connection a script cuts. A server that plays scripts hangs up instead of telling it.
+/// The code of a run whose connection a script cuts. A server of scripts closes the connection instead of sending it.
 pub(crate) const CUT: &str = "script_cut";
 
-/// No rule of the script fits the message.
+/// The code for a message that no rule of the script matches.
 const NO_RULE: &str = "no_rule";
 
-/// Threads whose question is remembered, for follow-ups that do not name it.
+/// Threads whose interrupt is remembered, for follow-ups that do not name it.
 const REMEMBERED_THREADS: usize = 10_000;
 
 impl Script {
-    /// Reads a script that is part of the program.
+    /// Parses a script that is part of the program.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         Self::read(Path::new("script"), text).map_err(|errors| told(&errors))
     }
 
-    /// Reads the text of the script at `path`.
+    /// Parses the text of the script at `path`.
     pub fn read(path: &Path, text: &str) -> Result<Self, Vec<ConfigError>> {
         read::read(path, text)
     }
@@ -81,7 +81,7 @@ impl Script {
         Self::read(path, &text).map_err(|errors| told(&errors))
     }
 
-    /// The first rule that fits, and its place.
+    /// Returns the first rule that matches, and its index.
     fn rule(&self, input: &RunInput) -> Option<(usize, &model::Rule)> {
         let message = input.latest_user_message();
         let text = message.map(Message::text).unwrap_or_default();
@@ -95,7 +95,7 @@ fn told(errors: &[ConfigError]) -> anyhow::Error {
     anyhow::anyhow!(words.join("\n"))
 }
 
-/// Where a script goes on.
+/// The position at which a script continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Position {
     rule: usize,
@@ -103,7 +103,7 @@ struct Position {
 }
 
 impl Position {
-    /// A question's id tells the place after it.
+    /// Encodes the position after an interrupt in its id.
     fn interrupt_id(self, run: &RunId) -> InterruptId {
         InterruptId::from(format!("{run}/ask/{}/{}", self.rule, self.step))
     }
@@ -116,7 +116,7 @@ impl Position {
     }
 }
 
-/// Plays a script.
+/// A source that plays a script.
 #[derive(Debug)]
 pub(crate) struct ScriptSource(Arc<Stage>);
 
@@ -126,7 +126,7 @@ impl ScriptSource {
     }
 }
 
-/// A script, and where threads wait in it.
+/// A script, and the positions at which threads wait.
 #[derive(Debug)]
 struct Stage {
     script: Arc<Script>,
@@ -134,7 +134,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// Where the run begins: after the question that it answers, or at the beginning of the rule that fits.
+    /// Returns the position at which the run begins: after the interrupt that it answers, or at the start of the
+    /// matching rule.
     fn begin(&self, principal: &Principal, input: &RunInput) -> Option<(Position, Option<String>)> {
         let waited = self.waiting.remove(&(principal.clone(), input.thread_id.detached()));
         if let Some(reply) = input.resume.first() {

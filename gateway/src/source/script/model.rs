@@ -1,4 +1,4 @@
-//! A script as it is played: rules with steps. What the file looks like is known to `read` and `keys` alone.
+//! A parsed script: rules with steps. The file format is known only to `read` and `keys`.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use super::keys::Match;
 /// A scripted agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
-    /// What the agent is for.
+    /// The description of the agent.
     pub description: String,
-    /// True if its card is for readers of 1.0 alone.
+    /// Set if the card omits the members of 0.3.
     pub is_card_v1: bool,
-    /// Media types it reads; all if there are none.
+    /// Media types that the agent accepts; empty for all.
     pub input_modes: Vec<String>,
-    /// What one could say to it.
+    /// Example prompts.
     pub examples: Vec<String>,
     pub(super) rules: Vec<Rule>,
 }
 
-/// What to play, and for which messages.
+/// Steps to play, and the messages they are for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Rule {
     pub(super) matches: Match,
@@ -29,7 +29,7 @@ pub(super) struct Rule {
 }
 
 impl Match {
-    /// True for every message.
+    /// Returns `true` if the rule matches every message.
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -40,7 +40,7 @@ impl Match {
     }
 }
 
-/// True if the pieces of the pattern between its stars are in the text, one after the other.
+/// Returns `true` if the text contains the pieces of the pattern between its stars, in this order.
 fn contains(text: &str, pattern: &str) -> bool {
     let (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
     let mut rest = text.as_str();
@@ -51,36 +51,36 @@ fn contains(text: &str, pattern: &str) -> bool {
     true
 }
 
-/// One thing that the agent does.
+/// One step of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
-    /// The sub-agent that does it; `a/b` is a sub-agent of a sub-agent.
+    /// The sub-agent of the step; `a/b` is a sub-agent of a sub-agent.
     pub(super) agent: String,
     pub(super) is_intermediate: bool,
-    /// Between words, chunks and fragments.
+    /// The delay between words, chunks and fragments.
     pub(super) pace: Duration,
-    /// Steps with the same number, one after the other in the file, run side by side.
+    /// Consecutive steps with the same number run concurrently.
     pub(super) together: Option<u64>,
     pub(super) artifact: Option<Artifact>,
     pub(super) action: Action,
 }
 
-/// A named output that the content goes to; several may be open at once.
+/// The named output of the content; several may be open at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Artifact {
     pub(super) name: String,
-    /// True: after what came before. False: instead of it.
+    /// `true` to append to the earlier content, `false` to replace it.
     pub(super) append: bool,
-    /// True if nothing more follows for it.
+    /// Set if this is the last chunk of the artifact.
     pub(super) last: bool,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     Text(Words),
     Thinking(Words),
-    /// A whole text on the way to the answer.
+    /// A complete intermediate text.
     Status(String),
     Tool {
         name: String,
@@ -88,7 +88,7 @@ pub(super) enum Action {
         result: Option<String>,
         is_error: bool,
     },
-    /// A tool that is only told about, in status texts, as many A2A agents do.
+    /// A tool call that is reported only in status texts, as many A2A agents do.
     Notice {
         tool: String,
         is_error: bool,
@@ -100,26 +100,26 @@ pub(super) enum Action {
         value: Value,
     },
     State(Value),
-    /// Many chunks without a pause.
+    /// Many chunks without a delay.
     Burst {
         count: u64,
         text: String,
     },
-    /// A question to a human: the run ends, and the follow-up plays on.
+    /// An interrupt: the run ends, and the follow-up continues with the next step.
     Ask {
         question: String,
         reason: &'static str,
         schema: Option<Value>,
     },
-    /// The answer is one message, without a task around it.
+    /// A response of one message, without a task.
     Message(String),
-    /// A sub-agent ends.
+    /// The end of a sub-agent.
     Close(Close),
     Sleep(Duration),
     End(End),
 }
 
-/// How a sub-agent ends.
+/// The outcome of a sub-agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Close {
     Success,
@@ -127,22 +127,22 @@ pub(super) enum Close {
     Cancelled,
 }
 
-/// How a run ends before its steps do.
+/// The end of a run before its last step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
     Success,
     Cancelled,
-    /// The agent says that it failed.
+    /// The agent reports a failure.
     Fail(String),
-    /// The agent refuses.
+    /// The agent rejects the request.
     Reject(String),
-    /// The agent breaks off with an exception.
+    /// The agent raises an exception.
     Raise(String),
-    /// The connection breaks.
+    /// The connection is cut.
     Cut,
 }
 
-/// What is said, in pieces.
+/// A text, split into pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Words {
     /// Word by word, as a model would.
@@ -157,7 +157,7 @@ impl Step {
         keys.fold(Source::root(), |at, key| at.child(key.to_owned()))
     }
 
-    /// The update with what holds for the whole step.
+    /// Adds the options of the step to an update.
     pub(super) fn place(&self, update: Update) -> Update {
         let update = update.from_source(&self.source());
         if self.is_intermediate { update.intermediate() } else { update }

@@ -1,4 +1,4 @@
-//! A rule as it is played: each step becomes what a real agent would have said.
+//! Plays a rule: each step becomes the source events that a real agent would have emitted.
 //!
 //! ```text
 //! rule fits ──► step ──► step ──► … ──► success
@@ -26,22 +26,22 @@ use crate::source::EventSender;
 pub(super) struct Player<'p> {
     pub(super) input: &'p RunInput,
     pub(super) out: &'p EventSender,
-    /// Which rule of the script.
+    /// The index of the rule in the script.
     pub(super) rule: usize,
-    /// What the human answered, if the run goes on after a question.
+    /// The reply of the human, if the run continues after an interrupt.
     pub(super) answer: Option<String>,
 }
 
 /// How a rule ended.
 pub(super) enum Played {
-    /// With this event.
+    /// With this terminal event.
     Ended(Box<SourceEvent>),
-    /// With a question; the next run goes on there.
+    /// With an interrupt; the next run continues at this position.
     Asked(Position),
 }
 
 impl Player<'_> {
-    /// Plays from that step on.
+    /// Plays the steps from an index on.
     pub(super) async fn play(&self, rule: &Rule, from: usize) -> Played {
         let mut at = from;
         while let Some((first, rest)) = rule.steps.get(at..).and_then(<[Step]>::split_first) {
@@ -65,7 +65,7 @@ impl Player<'_> {
         Played::Ended(Box::new(finished(RunOutcome::Success)))
     }
 
-    /// Does one step; tells if it is the last of this run.
+    /// Plays one step. Returns the reason if it is the last step of this run.
     async fn step(&self, index: usize, step: &Step) -> Option<Stop> {
         match &step.action {
             Action::Text(words) => self.words(step, words, ContentBlock::text).await,
@@ -87,7 +87,7 @@ impl Player<'_> {
             }
             Action::Burst { count, text } => self.burst(step, *count, text).await,
             Action::Message(text) => {
-                // What follows is the message; frontends of other protocols see the text as any other.
+                // The content that follows is the message; frontends of other protocols receive it as any other text.
                 self.say(step, ContentBlock::custom(A2A_MESSAGE, json!({}))).await;
                 self.words(step, &Words::Chunks(vec![text.clone()]), ContentBlock::text).await;
             }
@@ -109,7 +109,7 @@ impl Player<'_> {
         self.out.send(self.placed(step, Update::new(block)).last()).await;
     }
 
-    /// The update where the step wants it: who, what for, which artifact.
+    /// Adds the sub-agent, channel and artifact of the step to an update.
     fn placed(&self, step: &Step, update: Update) -> Update {
         let update = step.place(update);
         let Some(Artifact { name, .. }) = &step.artifact else { return update };
@@ -120,7 +120,7 @@ impl Player<'_> {
         update
     }
 
-    /// Word by word, or chunk by chunk.
+    /// Emits a text word by word, or chunk by chunk.
     async fn words(&self, step: &Step, words: &Words, block: impl Fn(String) -> ContentBlock) {
         let pieces: Vec<String> = match words {
             Words::Flow(text) => self.fill(text).split_inclusive(' ').map(str::to_owned).collect(),
@@ -151,7 +151,7 @@ impl Player<'_> {
         }
     }
 
-    /// A whole text of its own, which an A2A agent tells as its status.
+    /// Emits a complete text of its own, which an A2A agent sends as its status.
     async fn status(&self, step: &Step, text: &str) {
         let mut update = step.place(Update::text(text.to_owned())).intermediate().last();
         let mut metadata = Metadata::new();
@@ -206,7 +206,8 @@ impl Player<'_> {
                 let words = format!("the agent broke off with an exception: {}", self.fill(words));
                 failed(RunFailure::UPSTREAM_ENDED, words)
             }
-            // The code is in the words too: it is by the code that the connection breaks, and not every client is told it.
+            // The message contains the code too: the server cuts the connection where it finds the code, which not
+            // every protocol sends separately.
             End::Cut => failed(CUT, format!("the script cut the connection ({CUT})")),
         }
     }

@@ -1,5 +1,5 @@
-//! From the keys of a script to what is played. What does not fit together is recorded with the step that holds it; the
-//! values themselves, unknown keys and syntax are the reader's (`crate::config`).
+//! Builds a script from its keys. Contradictions are recorded at their step; syntax, unknown keys and single values are
+//! checked by the reader of documents (`crate::config`).
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::keys::{ActionKeys, CardVersions, FileKeys, Match, OptionKeys, RuleKey
 use super::model::{Action, Artifact, End, Rule, Script, Step, Words};
 use crate::config::{self, At, Build, ConfigError, Environment, Keys as _};
 
-/// Reads the text of the file at `path`.
+/// Parses the text of the file at `path`.
 pub(super) fn read(path: &Path, text: &str) -> Result<Script, Vec<ConfigError>> {
     let keys: ScriptKeys = config::read(path, text, &Environment::new(), check)?;
     let mut rules = keys.rule;
@@ -81,7 +81,7 @@ impl Build for StepKeys {
     }
 }
 
-/// Options that mean nothing to the action are mistakes.
+/// Records options that have no effect with the action.
 fn check_options(action: &str, at: &At<'_>) {
     for (option, actions) in [
         ("arguments", &["tool"][..]),
@@ -103,13 +103,13 @@ fn check_options(action: &str, at: &At<'_>) {
 }
 
 impl ActionKeys {
-    /// Everything that the step does, by the names of the keys. The options that belong to an action go into it.
+    /// Returns all actions of the step, by the names of their keys. Options that belong to an action become part of it.
     fn actions(self, options: &mut OptionKeys, at: &At<'_>) -> Vec<(&'static str, Action)> {
         let is_error = options.error.unwrap_or(false);
         let (arguments, result) = (options.arguments.take().unwrap_or_default(), options.result.take());
         let schema = options.schema.take();
         let ask = |question, reason| Action::Ask { question, reason, schema: schema.clone() };
-        // `burst` says how often `text` is said.
+        // `burst` is the number of repetitions of `text`.
         let (text, burst) = match (self.text, self.burst) {
             (text, Some(count)) => (None, Some(Action::Burst { count, text: burst_text(text, at) })),
             (Some(Words::Flow(text)), None) if options.artifact.is_some() => {

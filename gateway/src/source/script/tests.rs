@@ -1,4 +1,4 @@
-//! What is wrong with a script is told with its place; what is right is played.
+//! Errors in a script are reported with their place; valid scripts are played.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn input(text: &str) -> RunInput {
     RunInput::prompt("thread", "run", text)
 }
 
-/// What a source says to one input.
+/// Returns the events of a source for one input.
 async fn said(source: &ScriptSource, input: RunInput) -> Vec<SourceEvent> {
     source.run(AgentRequest::new(input)).collect().await
 }
@@ -26,7 +26,7 @@ fn source(script: &str) -> ScriptSource {
     ScriptSource::new(Arc::new(Script::parse(script).unwrap()))
 }
 
-/// The balanced stream that it becomes.
+/// Returns the balanced stream of a script.
 async fn played(script: &str, input: RunInput) -> Vec<BlockEvent> {
     run_to_end(said(&source(script), input).await)
 }
@@ -160,7 +160,7 @@ async fn a_follow_up_plays_on_after_the_question() {
     let reply = asked(&said(&first, input("book a train")).await);
     let mut follow_up = input("book a train");
     follow_up.resume = vec![reply];
-    // Another replica can play on, and so can this one.
+    // Another replica can continue, and so can this one.
     for player in [source(QUESTION), first] {
         let events = said(&player, follow_up.clone()).await;
         let mut last = input("");
@@ -176,7 +176,7 @@ async fn a_follow_up_without_the_questions_id_plays_on_too() {
     asked(&said(&player, input("book a train")).await);
     let events = said(&player, input("the late one")).await;
     assert_eq!(texts(events), "Done: the late one.");
-    // A thread that waits for nothing begins anew.
+    // A thread without an interrupt begins again.
     let mut other = input("hello");
     other.thread_id = "other".into();
     assert_eq!(texts(said(&player, other).await), "no");

@@ -1,4 +1,4 @@
-//! What people read.
+//! The text output of runs.
 
 use aqueduct_core::testing::run_context;
 use aqueduct_core::{
@@ -36,7 +36,7 @@ async fn lanes_that_speak_at_once_are_read_line_by_line() {
     let all = shown(events.chain([finished()]), false);
     let lines: Vec<&str> = all.lines().collect();
     assert!(lines.len() < 25, "{} lines for 120 words:\n{all}", lines.len());
-    // Nothing is lost, and each agent's words are in order.
+    // No text is lost, and the words of each agent are in order.
     for agent in ["[a] ", "[b] "] {
         let said: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix(agent)).collect();
         let said = said
@@ -49,7 +49,7 @@ async fn lanes_that_speak_at_once_are_read_line_by_line() {
     }
 }
 
-/// Whatever the others do, a line is cut for no other agent; what they did comes between two lines.
+/// No line is interrupted by another agent; the output of others comes between two lines.
 #[tokio::test]
 async fn no_line_is_cut_for_another_agent() {
     let result = lane("b", ContentBlock::tool_result("c", "found"));

@@ -1,4 +1,4 @@
-//! Which calls lead to which agents, at one gateway and at two that share a log.
+//! Relates calls to agents, at one replica and at two that share a log.
 
 use aqueduct_runlog::{MemoryLog, RunMeta};
 use aqueduct_runs::RunHandle;
@@ -39,7 +39,7 @@ async fn owned_anchor(
     anchor
 }
 
-/// What a gateway finds that drives the runs of its own index, and no others.
+/// Relates a call at a replica that drives exactly the runs of its own index.
 async fn related(tee: &Tee, headers: &[(&'static str, &str)], body: &str) -> Option<(Caller, RelateBy)> {
     let requester = Requester { owner: String::new(), is_supervisor: false };
     related_for(tee, &requester, headers, body).await
@@ -63,7 +63,7 @@ async fn related_for(
     tee.relate(requester, &map, &call, |run| here.contains(run)).await
 }
 
-/// Whatever a call carries, it leads to runs of its own principal, unless the principal is a supervisor.
+/// A call is related only to runs of its own principal, unless the principal is a supervisor.
 #[tokio::test]
 async fn a_call_belongs_to_runs_of_its_own_principal() {
     let log: Arc<dyn RunLog> = Arc::new(MemoryLog::default());
@@ -77,7 +77,7 @@ async fn a_call_belongs_to_runs_of_its_own_principal() {
         ("context", vec![], in_context("c")),
     ];
     for (way, headers, body) in &ways {
-        // At the gateway that drives the run, and at one that shares its log.
+        // At the replica that drives the run, and at one that shares its log.
         for tee in [&tee, &other] {
             for (owner, is_supervisor, expected) in
                 [("ann", false, true), ("bob", false, false), ("", false, false), ("sup", true, true)]

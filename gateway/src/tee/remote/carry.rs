@@ -1,4 +1,5 @@
-//! The carrier's side: the answer to a call goes into a side run of the shared log, and the supervisor gets it then.
+//! The carrier's side: appends the response of a call to a side run of the shared log before it is sent to the
+//! supervisor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,45 +19,45 @@ use crate::tee::relate::RemoteRun;
 use crate::tee::token::RunToken;
 use crate::telemetry::Metrics;
 
-/// How long an owner may take to say whether there is a lane. Messages take milliseconds; an owner that died is not heard
-/// of any more, and the supervisor waits meanwhile.
+/// How long the carrier waits for the owner to grant a lane. Messages take milliseconds; an owner that died never
+/// responds, and the supervisor waits meanwhile.
 const ANSWER_WAIT: Duration = Duration::from_secs(3);
 
-/// What the owner has said.
+/// The latest state that the owner has sent.
 #[derive(Debug, Clone, Default)]
-struct Told {
+struct OwnerState {
     granted: Option<Word>,
-    /// The task that is to be cancelled.
+    /// The task to cancel.
     cancel: Option<String>,
-    /// The owner wants no more, or nothing more is heard of it.
+    /// Set if the owner accepts no more, or its messages have ended.
     is_over: bool,
 }
 
-/// One call's lane at another gateway.
+/// The lane of one call at another replica.
 #[derive(Debug)]
 pub(crate) struct RemoteLane {
     side: SideRun,
     trail: Trail,
-    told: watch::Receiver<Told>,
+    owner: watch::Receiver<OwnerState>,
     text: TextPieces,
     metrics: Arc<Metrics>,
     is_lost: bool,
-    /// True if the answer was no stream, so that its task may work on.
+    /// Set if the response was not a stream, so that its task may still work.
     is_whole: bool,
 }
 
 impl RemoteLane {
-    /// Asks the owner of the run for a lane; none if it has none to give.
+    /// Requests a lane from the owner of the run. Returns `None` if the owner refuses or does not respond.
     pub(crate) async fn begin(gateway: &Arc<Gateway>, remote: &RemoteRun, call: LaneCall) -> Option<Self> {
         let side = SideRun::open(gateway.runs(), &remote.run).await;
         let side = side.inspect_err(|error| tracing::warn!(%error, "a sub-agent cannot be shown")).ok()?;
-        let (sender, told) = watch::channel(Told::default());
+        let (sender, owner) = watch::channel(OwnerState::default());
         tokio::spawn(listen(side.ear(), sender));
         let metrics = Arc::clone(gateway.metrics());
         let mut lane = Self {
             side,
             trail: Trail::None,
-            told,
+            owner,
             text: TextPieces::default(),
             metrics,
             is_lost: false,
@@ -80,9 +81,9 @@ impl RemoteLane {
     }
 
     async fn granted(&mut self) -> Option<Trail> {
-        let heard = self.told.wait_for(|told| told.granted.is_some() || told.is_over);
-        let word = if let Ok(told) = tokio::time::timeout(ANSWER_WAIT, heard).await {
-            told.ok().and_then(|told| told.granted.clone())
+        let heard = self.owner.wait_for(|owner| owner.granted.is_some() || owner.is_over);
+        let word = if let Ok(owner) = tokio::time::timeout(ANSWER_WAIT, heard).await {
+            owner.ok().and_then(|owner| owner.granted.clone())
         } else {
             tracing::warn!("the owner of a run does not answer: a sub-agent is not shown");
             None
@@ -95,19 +96,19 @@ impl RemoteLane {
         }
     }
 
-    /// What the sub-agent is handed.
+    /// Returns the trail for the sub-agent.
     pub(crate) fn trail(&self) -> Trail {
         self.trail.clone()
     }
 
-    /// Waits until the task is to be cancelled, and names it.
+    /// Waits until the task is to be cancelled. Returns the task.
     pub(crate) async fn cancel_wanted(&self) -> String {
-        let mut told = self.told.clone();
+        let mut owner = self.owner.clone();
         let task =
-            told.wait_for(|told| told.cancel.is_some()).await.ok().and_then(|told| told.cancel.clone());
+            owner.wait_for(|owner| owner.cancel.is_some()).await.ok().and_then(|owner| owner.cancel.clone());
         match task {
             Some(task) => task,
-            // Nobody is left who could want it.
+            // The owner is gone: no cancel can arrive.
             None => std::future::pending().await,
         }
     }
@@ -149,7 +150,8 @@ impl RemoteLane {
         }
     }
 
-    /// Ends the side run; the owner is waited for if it may want the task cancelled, and the task is given then.
+    /// Ends the side run. If the task may still work, waits for the owner and returns the task once it is to be
+    /// cancelled.
     pub(crate) async fn retire(mut self) -> Option<String> {
         let task = if self.is_whole && !self.is_lost { self.last_wish().await } else { None };
         let failure = self.is_lost.then(|| {
@@ -161,23 +163,23 @@ impl RemoteLane {
         task
     }
 
-    /// The task, if the run is stopped before it ends.
+    /// Returns the task if the run is cancelled before it ends.
     async fn last_wish(&mut self) -> Option<String> {
-        let mut told = self.told.clone();
+        let mut owner = self.owner.clone();
         let last = async move {
-            let said = told.wait_for(|told| told.cancel.is_some() || told.is_over).await;
-            said.ok().and_then(|told| told.cancel.clone())
+            let said = owner.wait_for(|owner| owner.cancel.is_some() || owner.is_over).await;
+            said.ok().and_then(|owner| owner.cancel.clone())
         };
         let mut last = std::pin::pin!(last);
         tokio::select! {
             wish = &mut last => wish,
-            // An owner that died says nothing; one that lives says it about now.
+            // An owner that died sends nothing; a living one sends its last message about now.
             () = self.side.other_ended() => tokio::time::timeout(PATIENCE, last).await.ok()?,
         }
     }
 
     async fn say(&mut self, piece: Piece) {
-        if self.is_lost || self.told.borrow().is_over {
+        if self.is_lost || self.owner.borrow().is_over {
             return self.metrics.lane_event_dropped();
         }
         let block = ContentBlock::custom(ByteString::from_static(PIECE), value(&piece));
@@ -200,28 +202,28 @@ impl RemoteLane {
             Some(failure) => SourceEvent::Failed(failure),
             None => SourceEvent::Finished { outcome: RunOutcome::Success, result: None },
         };
-        // A log that cannot be used now may be usable in a while; if not, the lease lapses.
+        // A log that is unavailable may recover; else the lease lapses.
         if let Err(error) = self.side.append(end).await {
             tracing::debug!(%error, "a side run is left to be ended by others");
         }
     }
 }
 
-/// Hears what the owner says, to the end of the side run.
-async fn listen(mut ear: SideEar, told: watch::Sender<Told>) {
+/// Receives messages of the owner until the side run ends.
+async fn listen(mut ear: SideEar, owner: watch::Sender<OwnerState>) {
     while let Some(messages) = ear.hear().await {
         for message in messages {
             let Control::Message(message) = message else { continue };
             let Ok(word) = serde_json::from_value::<Word>(message) else { continue };
-            told.send_modify(|told| match word {
-                Word::Granted { .. } | Word::Refused => told.granted = Some(word),
-                Word::Cancel { task } => told.cancel = Some(task),
-                Word::Over => told.is_over = true,
+            owner.send_modify(|owner| match word {
+                Word::Granted { .. } | Word::Refused => owner.granted = Some(word),
+                Word::Cancel { task } => owner.cancel = Some(task),
+                Word::Over => owner.is_over = true,
             });
         }
-        if told.is_closed() {
+        if owner.is_closed() {
             return;
         }
     }
-    told.send_modify(|told| told.is_over = true);
+    owner.send_modify(|owner| owner.is_over = true);
 }

@@ -1,4 +1,4 @@
-//! The owner's side: a lane that is fed from a side run.
+//! The owner's side: a lane whose events are read from a side run.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,11 +14,11 @@ use super::words::{Announcement, PIECE, Piece, Word, value};
 use crate::tee::lane::{LANE_LOST, Lane, PATIENCE};
 use crate::tee::run::TeeRun;
 
-/// The calls of a run that other replicas carry.
+/// The calls of a run that other replicas forward.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteCalls(Mutex<Vec<RemoteCall>>);
 
-/// One of them, and how far its side run was read.
+/// One call, and the position up to which its side run was read.
 #[derive(Debug, Clone)]
 struct RemoteCall {
     side: RunId,
@@ -30,17 +30,18 @@ impl RemoteCalls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if other replicas carry none.
+    /// Returns `true` if other replicas forward no call of the run.
     pub(crate) fn is_empty(&self) -> bool {
         self.all().is_empty()
     }
 
-    /// Waits until all that carriers have appended by now has gone into the lanes, and lanes that ended are left.
+    /// Waits until everything that carriers have appended so far was sent to the lanes, and lanes that ended are
+    /// removed.
     pub(crate) async fn catch_up(&self, log: &Arc<dyn RunLog>) {
         let calls = self.all().clone();
         let all = futures_util::future::join_all(calls.into_iter().map(|mut call| async move {
             if let Ok(state) = log.state(&call.side).await {
-                // One that is no longer read has nothing to say.
+                // A side run that is no longer read has no more events.
                 call.read.wait_for(|read| *read >= state.head).await.ok();
             }
         }));
@@ -50,7 +51,7 @@ impl RemoteCalls {
     }
 }
 
-/// Takes a message of another replica to the run.
+/// Handles a message of another replica to the run.
 pub(crate) fn take_message(run: &Arc<TeeRun>, message: Value) {
     match serde_json::from_value::<Announcement>(message) {
         Ok(announcement) => {
@@ -61,13 +62,13 @@ pub(crate) fn take_message(run: &Arc<TeeRun>, message: Value) {
     }
 }
 
-/// Feeds a lane.
+/// Reads a side run into a lane.
 struct Follower {
     run: Arc<TeeRun>,
     side: RunId,
 }
 
-/// What comes next.
+/// The next input of a follower.
 enum Next {
     Piece(Option<NumberedEvent>),
     Cancel(String),
@@ -76,18 +77,18 @@ enum Next {
 
 impl Follower {
     async fn follow(self, announcement: Announcement) {
-        // Who took a run over hears everything that was ever said to it.
+        // The replica that took the run over receives all earlier messages to the run, including those of ended calls.
         if self.run.tee.log().state(&self.side).await.is_ok_and(|side| side.closed_at.is_some()) {
             return;
         }
         if announcement.call.goes_on() {
             self.run.remote.catch_up(self.run.tee.log()).await;
         }
-        // What leads elsewhere is no lane of this run.
+        // A relation key that identifies no agent of this run gets no lane.
         let caller = self.run.tee.anchor_of(&self.run, &announcement.clue);
         let lane = caller.and_then(|caller| Lane::begin(&caller, &announcement.call, self.run.tee.metrics()));
         let Some(mut lane) = lane else { return self.tell(&Word::Refused).await };
-        // Known before it is granted: whatever is said from then on is waited for.
+        // Registered before the lane is granted, so that `catch_up` waits for every later event.
         let (sender, read) = watch::channel(0);
         self.run.remote.all().push(RemoteCall { side: self.side.clone(), read });
         let trail = lane.trail();
@@ -104,11 +105,11 @@ impl Follower {
             self.tell(&Word::Cancel { task }).await;
         }
         self.tell(&Word::Over).await;
-        // The run has all of it now, and nobody reads it twice.
+        // The run contains all of it, and no replica reads it again.
         self.run.tee.log().trim(&self.side, u64::MAX).await.ok();
     }
 
-    /// Feeds the lane to its end; false if its run ended before.
+    /// Reads the side run into the lane until its end. Returns `false` if the run ended before.
     async fn feed(&self, lane: &mut Lane, read: &watch::Sender<u64>) -> bool {
         let log = Arc::clone(self.run.tee.log());
         let mut events = Follow::new(log, self.side.clone(), 0);
@@ -123,7 +124,7 @@ impl Follower {
             match next {
                 Next::Piece(Some(event)) => {
                     is_over = handle(lane, event.event).await;
-                    // The last one counts as read once the next call of the task can go on with it.
+                    // The last event counts as read once the next call of the task can continue.
                     if !is_over {
                         read.send_replace(event.number);
                     }
@@ -143,16 +144,19 @@ impl Follower {
     }
 
     async fn tell(&self, word: &Word) {
-        // A carrier that has ended its side run wants to know nothing more.
+        // A carrier that has ended its side run needs no more messages.
         self.run.tee.log().control(&self.side, Control::Message(value(word))).await.ok();
     }
 }
 
 fn lost() -> RunFailure {
-    RunFailure::new(LANE_LOST, "the run log could not tell what this agent said; the agent goes on")
+    RunFailure::new(
+        LANE_LOST,
+        "events of this agent are missing, because the run log could not be read; the agent itself continues",
+    )
 }
 
-/// Hands an event of a side run to the lane; true if it was the last that says something.
+/// Applies an event of a side run to the lane. Returns `true` if it was the last one with content.
 async fn handle(lane: &mut Lane, event: BlockEvent) -> bool {
     let custom = match event {
         BlockEvent::Custom(custom) if custom.name == PIECE => custom,

@@ -1,20 +1,21 @@
-//! Lanes of a run that another gateway drives.
+//! Lanes of a run that another replica drives.
 //!
 //! ```text
-//!            carrier: has the call                                    owner: drives the run
-//!   call ──► a side run in the shared log, and a message to the owner ──► does the clue lead to an agent of the run?
+//!            carrier: forwards the call                               owner: drives the run
+//!   call ──► a side run in the shared log, and a message to the owner ──► does the key identify an agent of the run?
 //!        ◄──────────────── granted, with the token of the lane ◄───────── a lane, fed from the side run
-//!   answer ──► pieces, as they came ──► side run ───────────────────────► tap ──► run
-//!   (after that) the supervisor gets it
-//!        ◄──────────────── cancel (the run was stopped), or over ◄─────── end of the run
+//!   response ──► pieces, unchanged ──► side run ────────────────────────► tap ──► run
+//!   (after that) the supervisor receives it
+//!        ◄──────────────── cancel (the run was cancelled), or over ◄───── end of the run
 //! ```
 //!
-//! The owner reads the answer exactly as it reads one that it carries itself, so a task may be sent by one gateway and
-//! looked at by another. What a carrier appended before the supervisor had it is shown before anything that the
-//! supervisor says next: the owner looks at its side runs first ([`RemoteCalls::catch_up`]).
+//! The owner decodes the response exactly like one that it forwards itself, so one replica may send a task and another
+//! may read it. The carrier appends a piece before the supervisor receives it, and the owner reads its side runs
+//! ([`RemoteCalls::catch_up`]) before further events of the supervisor; so the response is shown before anything that
+//! the supervisor derives from it.
 //!
-//! A carrier that dies lets the lease of its side run lapse; whoever ends the run ends the lane, as failed. An owner that
-//! does not answer, or refuses, has no lane: the call passes all the same.
+//! A carrier that dies lets the lease of its side run lapse; the replica that ends the side run ends the lane, as
+//! failed. If the owner does not respond, or refuses, there is no lane, and the call is forwarded all the same.
 
 mod carry;
 mod follow;

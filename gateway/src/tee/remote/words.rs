@@ -1,4 +1,4 @@
-//! What carrier and owner say to each other.
+//! The messages between carrier and owner.
 
 use aqueduct_core::RunFailure;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::tee::call::LaneCall;
 use crate::tee::clue::Clue;
 
-/// The name of a piece in the log of a side run.
+/// The name of a piece of the response in the log of a side run.
 pub(super) const PIECE: &str = "aqueduct/tee";
 
-/// To the owner of a run, with its messages.
+/// A message to the owner of a run: a call that is related to the run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Announcement {
     /// The side run of the call.
@@ -19,35 +19,35 @@ pub(super) struct Announcement {
     pub(super) call: LaneCall,
 }
 
-/// To the carrier, with the messages of its side run.
+/// A message to the carrier of a side run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "tee", rename_all = "lowercase")]
 pub(super) enum Word {
-    /// There is a lane; this is for its agent.
+    /// The owner has opened a lane; token and trace are for the sub-agent.
     Granted { token: Option<String>, trace: Option<String> },
-    /// There is none.
+    /// The owner opens no lane.
     Refused,
-    /// The run was stopped: that task is to be cancelled.
+    /// The run was cancelled: the carrier cancels this task.
     Cancel { task: String },
-    /// The run has no more use for the call. It is the last word.
+    /// The run needs no more of the response. This is the last message.
     Over,
 }
 
-/// A piece of the answer, in the log of the side run.
+/// A piece of the response, in the log of the side run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tee", rename_all = "lowercase")]
 pub(super) enum Piece {
-    /// There is no answer yet.
+    /// The agent has not responded yet.
     Wait,
-    /// Some of an event stream.
+    /// A chunk of an event stream.
     Chunk { text: String },
-    /// The stream is over.
+    /// The end of the stream.
     End,
-    /// An answer that is no stream.
+    /// A response that is not a stream.
     Body { status: u16, text: String },
-    /// No answer, or no more of it.
+    /// A failed call or a cut stream.
     Failure { code: String, message: String },
-    /// Something about the answer that whoever watches should know.
+    /// A notice about the response for watchers.
     Note { text: String },
 }
 
@@ -57,22 +57,22 @@ impl Piece {
     }
 }
 
-/// As the log keeps it. Nothing here can fail to be written.
+/// Serialises a message. The types above cannot fail to serialise.
 pub(super) fn value(of: &impl Serialize) -> Value {
     serde_json::to_value(of).unwrap_or_default()
 }
 
-/// Text that comes in pieces which may end within a character.
+/// Decodes UTF-8 that arrives in chunks which may end within a character.
 #[derive(Debug, Default)]
 pub(super) struct TextPieces(Vec<u8>);
 
 impl TextPieces {
-    /// What is whole of what came so far. What is no text at all is told as such, like any reader would.
+    /// Returns the complete characters of the input so far. Invalid bytes are replaced, as by any lossy decoder.
     pub(super) fn push(&mut self, bytes: &[u8]) -> String {
         self.0.extend_from_slice(bytes);
         let whole = match std::str::from_utf8(&self.0) {
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            // Foreign bytes are replaced, but for a last character that is not whole yet.
+            // Invalid bytes are replaced, except for a last character that is incomplete.
             Err(_) => self.0.len() - unfinished(&self.0),
             Ok(text) => text.len(),
         };
@@ -80,13 +80,13 @@ impl TextPieces {
         String::from_utf8_lossy(&std::mem::replace(&mut self.0, rest)).into_owned()
     }
 
-    /// What is left when nothing follows.
+    /// Returns the rest at the end of the input.
     pub(super) fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.0)).into_owned()
     }
 }
 
-/// Bytes of a character at the end that is not whole.
+/// Returns the number of bytes of an incomplete character at the end.
 fn unfinished(bytes: &[u8]) -> usize {
     let tail = bytes.iter().rev().take(3).position(|byte| byte & 0xc0 == 0xc0).map_or(0, |at| at + 1);
     let end = bytes.get(bytes.len() - tail..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a tap shows of answers.
+//! Lanes that a tap decodes from responses.
 
 use aqueduct_core::ContentBlock;
 
@@ -41,7 +41,7 @@ fn outcome(events: &[SourceEvent]) -> &LaneOutcome {
 #[test]
 fn all_that_is_said_is_on_the_way() {
     let mut tap = tap();
-    // Byte by byte: the network cuts where it likes.
+    // Byte by byte: a network may split anywhere.
     for byte in [status("WORKING", "looking"), artifact("the answer"), status("COMPLETED", "done")].concat() {
         tap.handle_chunk(Bytes::copy_from_slice(&[byte]));
     }
@@ -133,7 +133,7 @@ mod apart {
 
     use super::*;
 
-    /// The frames of an agent that says these words, cut into pieces of that size.
+    /// Returns the frames of an agent with these texts, split into chunks of that size.
     fn spoken(words: &[String], size: usize) -> VecDeque<Bytes> {
         let artifact = |index: usize, text: &String| {
             let artifact = json!({ "artifactId": "A", "parts": [{ "text": text }] });
@@ -161,8 +161,8 @@ mod apart {
     }
 
     proptest! {
-        /// However the pieces of several agents' answers follow each other, three levels deep, each agent's words are
-        /// in its own lane, whole and in order; and the supervisor's answer is its own.
+        /// However the chunks of several agents interleave, three levels deep, the text of each agent is in its own
+        /// lane, complete and in order; and the supervisor's answer contains only its own text.
         #[test]
         fn lanes_stay_apart(
             words in prop::collection::vec(prop::collection::vec("[a-z]{1,6}", 1..6), 2..6),
@@ -183,7 +183,7 @@ mod apart {
                     context.handle_event(event).unwrap();
                 }
             };
-            // The innermost ends first, as callers wait for those they call.
+            // The innermost agent ends first, as callers wait for the agents they call.
             let mut speak = |index: usize| {
                 let (tap, pieces) = &mut agents[index];
                 match pieces.pop_front() {

@@ -6,7 +6,7 @@
 //! | gauge `NAME` | gauge `NAME` |
 //! | histogram `NAME` | cumulative histogram `NAME` with the same bounds |
 //!
-//! Names are those of `/metrics`, so that dashboards and rules work with what a collector hands on to Prometheus.
+//! Names are those of `/metrics`, so that dashboards and rules work with a collector that forwards to Prometheus.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -33,14 +33,14 @@ pub(crate) struct MetricsExport {
     sender: OtlpSender,
     resource: ResourceAttributesWithSchema,
     every: Duration,
-    /// When counting began, in nanoseconds since 1970.
+    /// The start of counting, in nanoseconds since 1970.
     since: u64,
-    /// Set while the collector cannot be reached: the log says so once.
+    /// Set while the collector cannot be reached, so that the failure is logged once.
     is_failing: AtomicBool,
 }
 
 impl MetricsExport {
-    /// The export that the configuration wants; `None` if it wants none.
+    /// Returns the configured export, or `None` if `telemetry.metrics` is not set.
     pub(crate) fn new(settings: &Telemetry) -> anyhow::Result<Option<Self>> {
         let (Some(url), Some(every)) = (&settings.otlp, settings.metrics) else { return Ok(None) };
         Ok(Some(Self {
@@ -52,12 +52,12 @@ impl MetricsExport {
         }))
     }
 
-    /// How often it exports.
+    /// Returns the interval of exports.
     pub(crate) const fn every(&self) -> Duration {
         self.every
     }
 
-    /// Sends the values of this text, which `/metrics` would answer with. A failure is in the log.
+    /// Sends the values of this text, which is the response of `/metrics`. A failure is logged.
     pub(crate) async fn send(&self, text: &str) {
         let message = self.message(text, now());
         let sent = self.sender.send(Bytes::from(message.encode_to_vec())).await;
@@ -96,7 +96,7 @@ fn now() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The unit that a name ends in.
+/// Returns the unit that the name ends with.
 fn unit(name: &str) -> &'static str {
     match name.rsplit_once('_') {
         Some((_, "seconds")) => "s",
@@ -148,7 +148,7 @@ fn number_point(point: Point, since: u64, now: u64) -> Option<NumberDataPoint> {
 
 fn histogram_point(point: Point, since: u64, now: u64) -> Option<HistogramDataPoint> {
     let Value::Buckets(buckets) = point.value else { return None };
-    // The text counts what is at or below a bound, OTLP what is between two of them.
+    // The text counts values at or below a bound, OTLP those between two bounds.
     let mut before = 0;
     let between = buckets.below.iter().map(|(_, below)| *below).chain([buckets.count]).map(|below| {
         let count = below.saturating_sub(before);

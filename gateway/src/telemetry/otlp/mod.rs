@@ -1,11 +1,11 @@
-//! OTLP: what is exported to a collector, over gRPC or HTTP, by the clients of this workspace.
+//! OTLP: exports spans and metrics to a collector, over gRPC or HTTP, with the clients of this workspace.
 //!
 //! ```text
 //! spans (trace::spans) ────────────────────────────────┐
 //! /metrics text ── openmetrics ──► metrics (messages) ──┴──► OtlpSender ──► collector
 //! ```
 //!
-//! A message that cannot be sent is tried once more and then dropped: telemetry must not hold the gateway up.
+//! A message that cannot be sent is retried once and then dropped: telemetry must not delay the gateway.
 
 mod metrics;
 mod openmetrics;
@@ -24,14 +24,14 @@ use opentelemetry_sdk::Resource;
 use crate::config::{OtlpProtocol, Telemetry};
 pub(crate) use metrics::MetricsExport;
 
-/// How long the collector may take to answer.
+/// The response timeout of the collector.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Tries of a message, and the pause between them.
+/// Attempts per message, and the pause between them.
 const TRIES: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What is exported, and where a collector takes it.
+/// The kind of data, which determines the path at the collector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     Traces,
@@ -53,7 +53,7 @@ impl Signal {
         }
     }
 
-    /// The address of this signal below an address of a collector; one that names a signal is replaced by this one.
+    /// Returns the address of this signal at a collector. A path that names another signal is replaced.
     fn url(self, base: &str) -> String {
         let base = base.trim_end_matches('/');
         let signals = [Self::Traces, Self::Metrics];
@@ -84,7 +84,7 @@ impl std::fmt::Debug for OtlpSender {
 }
 
 impl OtlpSender {
-    /// A sender to the collector at `url`.
+    /// Returns a sender to the collector at `url`.
     pub(super) fn new(signal: Signal, url: &str, settings: &Telemetry) -> anyhow::Result<Self> {
         let (way, url) = match settings.protocol {
             OtlpProtocol::Grpc => (Way::Grpc, url.trim_end_matches('/').to_owned()),
@@ -97,7 +97,7 @@ impl OtlpSender {
         Ok(Self { signal, way, url, token: settings.token.clone() })
     }
 
-    /// Where it sends.
+    /// Returns the address of the collector.
     pub(super) fn url(&self) -> &str {
         &self.url
     }
@@ -125,12 +125,12 @@ impl OtlpSender {
                 let response = client.request(request.body(message)?).await?;
                 anyhow::ensure!(
                     response.status().is_success(),
-                    "the collector answered {}",
+                    "the collector responded with {}: check `telemetry.otlp` and `telemetry.protocol`",
                     response.status()
                 );
             }
             Way::Grpc => {
-                // Messages are seconds apart: a connection each is cheaper than one that is kept and watched.
+                // Messages are seconds apart: a new connection for each is cheaper than one that is kept and monitored.
                 let client = RawClient::connect(&self.url, GrpcConfig::default()).await?;
                 let metadata = credentials.map(|value| ("authorization".to_owned(), value));
                 let metadata = metadata.into_iter().collect();
@@ -142,7 +142,7 @@ impl OtlpSender {
     }
 }
 
-/// What all exports say about this process. `OTEL_RESOURCE_ATTRIBUTES` adds to it.
+/// Returns the resource attributes of this process. `OTEL_RESOURCE_ATTRIBUTES` adds to them.
 pub(super) fn resource(settings: &Telemetry) -> Resource {
     Resource::builder()
         .with_service_name(settings.service.clone())

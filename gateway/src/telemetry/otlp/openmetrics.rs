@@ -1,13 +1,13 @@
-//! Reads the text that `/metrics` answers with, as families of points.
+//! Parses the text of `/metrics` into families of points.
 //!
-//! Both exports begin with the same text, so they cannot differ in names, labels or values. Only what
-//! [`render`](crate::telemetry::render) writes is read: counters, gauges and histograms, without exemplars and times. A line that
-//! is none of these is left out.
+//! Both exports are derived from the same text, so they cannot differ in names, labels or values. The parser reads only
+//! what [`render`](crate::telemetry::render) writes: counters, gauges and histograms, without exemplars and times.
+//! Other lines are skipped.
 
 /// Labels of a point.
 pub(super) type Labels = Vec<(String, String)>;
 
-/// What the points of a family are.
+/// The type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Counter,
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Histogram,
 }
 
-/// A number as it was written: counts stay whole.
+/// A number as it was written: integers stay integers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Number {
     Whole(i64),
@@ -43,7 +43,7 @@ impl Number {
     }
 }
 
-/// A histogram: counts at or below each bound, as the text has them.
+/// A histogram: cumulative counts per bound, as in the text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Buckets {
     pub(super) sum: f64,
@@ -58,14 +58,14 @@ pub(super) enum Value {
     Buckets(Buckets),
 }
 
-/// The value of one set of labels.
+/// A value with its labels.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Point {
     pub(super) labels: Labels,
     pub(super) value: Value,
 }
 
-/// A name and its points. The name of a counter has no `_total`.
+/// A metric and its points. The name of a counter has no `_total`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Family<'t> {
     pub(super) name: &'t str,
@@ -149,7 +149,7 @@ impl<'t> Sample<'t> {
     }
 }
 
-/// Reads labels behind their opening brace; returns what follows the closing one.
+/// Parses labels after their opening brace. Returns the rest after the closing one.
 fn read_labels(mut rest: &str) -> Option<(Labels, &str)> {
     let mut labels = Vec::new();
     loop {
@@ -163,7 +163,7 @@ fn read_labels(mut rest: &str) -> Option<(Labels, &str)> {
     }
 }
 
-/// Reads a value behind its opening quote; returns what follows the closing one.
+/// Parses a value after its opening quote. Returns the rest after the closing one.
 fn read_quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();

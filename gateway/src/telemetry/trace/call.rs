@@ -7,12 +7,12 @@ use opentelemetry_sdk::trace::Span;
 
 use super::{Tracing, of_headers, write_headers};
 
-/// A call under way. The span ends when this is dropped.
+/// An open call. The span ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct CallTrace(Span);
 
 impl CallTrace {
-    /// Starts the span below the trace context of the request, which becomes that of the span.
+    /// Starts the span below the trace context of the request, and replaces that context by its own.
     pub(crate) fn begin(tracing: &Tracing, agent: &str, head: &mut Parts) -> Self {
         let parent = of_headers(&head.headers);
         let is_question = head.method == http::Method::GET;
@@ -38,7 +38,7 @@ impl CallTrace {
         Self(span)
     }
 
-    /// The head of the answer has arrived.
+    /// Records the status of the response head.
     pub(crate) fn handle_head(&mut self, status: u16) {
         self.0.set_attribute(KeyValue::new("http.response.status_code", i64::from(status)));
         if status >= 400 {
@@ -47,7 +47,7 @@ impl CallTrace {
         }
     }
 
-    /// The call failed.
+    /// Records a failure of the call.
     pub(crate) fn handle_failure(&mut self, code: &'static str, reason: &str) {
         self.0.set_attribute(KeyValue::new("error.type", code));
         self.0.set_status(Status::error(reason.to_owned()));

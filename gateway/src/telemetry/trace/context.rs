@@ -1,4 +1,4 @@
-//! [`TracedContext`]: the context of an agent's calls, with the trace context of the run or of a lane in it.
+//! [`TracedContext`]: a context of calls that carries the trace context of the run or of a lane.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use opentelemetry::trace::SpanContext;
 
 use super::{RunTrace, replace};
 
-/// A context whose calls belong to a span.
+/// A context whose calls are traced below a span.
 #[derive(Debug)]
 pub(crate) struct TracedContext {
     inner: Arc<dyn CallContext>,

@@ -8,12 +8,12 @@
 //!                               └ link ── run at the replica that took it over
 //! ```
 //!
-//! Names and attributes are those of the semantic conventions for generative AI. Spans are made from the canonical events of a run
-//! ([`run`]) and from the calls of its agents ([`upstream`](super::upstream)); no other code knows of them. Without
-//! `telemetry.otlp`, or with `telemetry.traces = false`, there is no [`Tracing`], and nothing is paid.
+//! Names and attributes follow the semantic conventions for generative AI. Spans are built from the canonical events of
+//! a run ([`run`]) and from the calls of its agents ([`upstream`](super::upstream)); no other code handles spans.
+//! Without `telemetry.otlp`, or with `telemetry.traces = false`, there is no [`Tracing`], and tracing costs nothing.
 //!
-//! What is *not* here: the SDK (queue, sampling, ids) is `opentelemetry_sdk`, the wire format `opentelemetry-proto`; the
-//! bytes go by this workspace's own clients ([`otlp`](super::otlp)).
+//! Not here: queue, sampling and ids (`opentelemetry_sdk`), the wire format (`opentelemetry-proto`) and sending
+//! ([`otlp`](super::otlp)).
 
 mod call;
 mod context;
@@ -40,17 +40,17 @@ pub(crate) use context::TracedContext;
 pub(crate) use run::RunTrace;
 use spans::SpanExport;
 
-/// Makes spans, and exports them.
+/// Creates spans, and exports them.
 #[derive(Debug)]
 pub(crate) struct Tracing {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
-    /// Messages, arguments and results are recorded too.
+    /// Set if messages, arguments and results are recorded.
     has_content: bool,
 }
 
 impl Tracing {
-    /// Starts the export that the configuration wants, inside a runtime; `None` if it wants none.
+    /// Starts the configured export. Must be called inside a runtime. Returns `None` if none is configured.
     pub(crate) fn start(settings: &Telemetry) -> anyhow::Result<Option<Arc<Self>>> {
         let Some(url) = settings.otlp.as_ref().filter(|_| settings.traces) else { return Ok(None) };
         let exporter = SpanExport::new(url, settings)?;
@@ -64,10 +64,10 @@ impl Tracing {
         Ok(Some(Arc::new(Self { provider, tracer, has_content: settings.content })))
     }
 
-    /// Exports what is left. Spans that end afterwards are dropped.
+    /// Exports the remaining spans. Spans that end afterwards are dropped.
     pub(crate) async fn stop(&self) {
         let provider = self.provider.clone();
-        // The SDK waits for its thread.
+        // `shutdown` blocks until the thread of the SDK has ended.
         let stopped = tokio::task::spawn_blocking(move || provider.shutdown()).await;
         if let Ok(Err(error)) = stopped {
             tracing::warn!(%error, "the last spans were not exported");
@@ -150,7 +150,7 @@ pub(crate) fn write_headers(context: &SpanContext, headers: &mut HeaderMap) {
     TraceContextPropagator::new().inject_context(&context, &mut HeadersMut(headers));
 }
 
-/// The trace context as headers by name.
+/// Returns the trace context as headers.
 fn pairs(context: &SpanContext) -> Vec<(String, String)> {
     let mut headers = HeaderMap::new();
     write_headers(context, &mut headers);
@@ -161,7 +161,7 @@ fn pairs(context: &SpanContext) -> Vec<(String, String)> {
     headers.iter().filter_map(text).collect()
 }
 
-/// Replaces the trace context among headers by name.
+/// Replaces the trace context among headers.
 fn replace(headers: &mut Vec<(String, String)>, context: &SpanContext) {
     headers.retain(|(name, _)| name != "traceparent" && name != "tracestate");
     headers.extend(pairs(context));

@@ -1,4 +1,4 @@
-//! [`RunTrace`]: the spans of one run, made from its canonical events.
+//! [`RunTrace`]: the spans of one run, built from its canonical events.
 //!
 //! ```text
 //! new ── begin (a caller's trace context), or the first event ──► open ── terminal event, or the lease is lost ──► ended
@@ -7,9 +7,9 @@
 //!                                                                  └ InterruptRequested              ► interrupt
 //! ```
 //!
-//! Every span is ended once, at the latest with the run. A lane whose calls begin before its first event has its span from
-//! then on, so that the calls are below it. Ids of the run and of A2A tasks are attributes; content is recorded only where
-//! `telemetry.content` asks for it.
+//! Every span is ended once, at the latest with the run. If calls of a lane begin before its first event, the span of
+//! the lane begins with them, so that the calls are below it. Ids of the run and of A2A tasks are attributes; content
+//! is recorded only if `telemetry.content` is set.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,10 +27,10 @@ use serde_json::{Value, json};
 
 use super::{Tracing, of_caller, of_headers, pairs};
 
-/// Bytes of content that one attribute holds. Longer content is cut, and says so.
+/// The largest attribute of content, in bytes. Longer content is truncated and marked.
 const CONTENT_BYTES: usize = 16 * 1024;
 
-/// Tool calls of one run that have spans. A run with more is a loop.
+/// Spans of tool calls in one run. A run with more is a loop.
 const MOST_SPANS: usize = 1_000;
 
 /// The spans of one run.
@@ -50,15 +50,15 @@ struct State {
     context: Option<SpanContext>,
     /// The trace context of the caller.
     parent: Option<SpanContext>,
-    /// The run at the replica that drove it before.
+    /// The span of the run at its former owner.
     former: Option<SpanContext>,
     lanes: HashMap<LaneId, (Source, Span)>,
-    /// Lanes whose calls began before their first event.
+    /// Spans of lanes whose calls began before their first event.
     early: Vec<(Source, Span)>,
     tools: HashMap<ToolCallId, Span>,
     interrupts: Vec<Span>,
     made: usize,
-    /// What the agent answered, where content is recorded; arguments of open calls.
+    /// The answer of the agent, if content is recorded; arguments of open calls.
     output: String,
     arguments: HashMap<ToolCallId, String>,
     is_ended: bool,
@@ -93,12 +93,12 @@ impl RunTrace {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins the run that this caller starts. Returns the caller as the run's own calls continue it: with the trace
-    /// context of the run's span.
+    /// Begins the run of this caller. Returns the caller for the run's own calls: with the trace context of the run's
+    /// span.
     pub(crate) fn begin(&self, caller: &Caller, input: &RunInput) -> Caller {
         let mut state = self.state();
         state.parent = of_caller(caller);
-        // The caller's own id: the log may know the run by another.
+        // The caller's own id: the log may store the run under another one.
         self.open(&mut state, input.run_id.as_str());
         if let (true, Some(run)) = (self.tracing.has_content, &mut state.run) {
             let message = json!([{ "role": "user", "parts": [{ "type": "text", "content": input.text() }] }]);
@@ -137,7 +137,7 @@ impl RunTrace {
         self.state().context.clone()
     }
 
-    /// Returns what the replica that takes the run over has to know.
+    /// Returns the state that a replica needs to take the run over.
     pub(crate) fn checkpoint(&self) -> Option<Value> {
         let state = self.state();
         let traceparent = |context: &SpanContext| {
@@ -147,7 +147,7 @@ impl RunTrace {
         Some(json!({ "span": span, "parent": state.parent.as_ref().and_then(traceparent) }))
     }
 
-    /// Returns the trace context of a lane, whose span begins now if it has not.
+    /// Returns the trace context of a lane. Its span begins now if it has not begun.
     pub(crate) fn lane_context(&self, source: &Source) -> Option<SpanContext> {
         let mut state = self.state();
         let of_source = |(known, _): &&(Source, Span)| known == source;
@@ -171,7 +171,7 @@ impl RunTrace {
         self.begin_below(state, format!("invoke_agent {name}"), parent, attributes)
     }
 
-    /// Starts a span inside the run; `None` if the run has too many.
+    /// Starts a span inside the run, or returns `None` if the run has too many.
     fn begin_below(
         &self,
         state: &mut State,
@@ -185,7 +185,7 @@ impl RunTrace {
             .then(|| self.tracing.begin((name, SpanKind::Internal), parent, Vec::new(), attributes))
     }
 
-    /// Reads where the agent's work is found: the ids of an A2A task. A checkpoint that only announces a request names no task.
+    /// Records the ids of an A2A task from a checkpoint. A checkpoint that only announces a request names no task.
     pub(crate) fn handle_source(&self, event: &SourceEvent) {
         let SourceEvent::Checkpoint(checkpoint) = event else { return };
         if checkpoint.0.get("taskId").is_none() {
@@ -203,7 +203,7 @@ impl RunTrace {
     pub(crate) fn handle_events(&self, events: &[BlockEvent]) {
         let mut state = self.state();
         self.open(&mut state, &self.run);
-        // A run that is not sampled costs no more than this.
+        // A run that is not sampled ends here.
         if !state.run.as_ref().is_some_and(Span::is_recording) {
             return;
         }
@@ -322,7 +322,7 @@ impl RunTrace {
         state.is_ended = true;
     }
 
-    /// The run has ended, or is driven elsewhere.
+    /// Ends all spans: the run has ended or is driven elsewhere.
     pub(crate) fn handle_end(&self) {
         let mut state = self.state();
         if !state.is_ended {

@@ -1,7 +1,7 @@
-//! [`SpanExport`]: spans as OTLP.
+//! [`SpanExport`]: exports spans as OTLP.
 //!
-//! The SDK calls it from a thread of its own; the bytes are sent by the gateway's runtime. A batch that cannot be sent is
-//! dropped, with a line in the log.
+//! The SDK calls it from a thread of its own; the runtime of the gateway sends the bytes. A batch that cannot be sent
+//! is dropped and logged.
 
 use anyhow::Context as _;
 use bytes::Bytes;

@@ -112,8 +112,8 @@ async fn a_stream_that_is_cut_is_taken_up_again_without_loss_or_repetition() {
     assert_eq!(method(&upstream.asked.recv().await.unwrap()), "SubscribeToTask");
 }
 
-/// An error ends what the stream tells; that the connection then ends too is no second loss. (A second subscription
-/// would tell less than the first has told by then, and the answer would be shown anew.)
+/// An error ends the stream; the end of the connection after it is not a second failure. (A second subscription would
+/// return less than the first, and the answer would be shown again.)
 #[tokio::test]
 async fn a_stream_that_ends_with_an_error_is_taken_up_once() {
     let mut upstream = Upstream::start(|asked| match method(asked) {
@@ -196,7 +196,7 @@ async fn a_frontend_that_goes_away_stops_the_agent_if_it_is_configured_so() {
         served.client.open_stream(served.post("/agents/a", &input("r", Some("1.0")))).await.unwrap();
     stream.next().await.unwrap().unwrap();
     assert_ne!(method(&upstream.asked.recv().await.unwrap()), "CancelTask");
-    // The agent must have said which task it is, before it can be stopped.
+    // The agent must have named its task before the task can be cancelled.
     while !stream.next().await.unwrap().unwrap().data.contains("so far") {}
     drop(stream);
     assert_eq!(method(&upstream.asked.recv().await.unwrap()), "CancelTask");

@@ -215,7 +215,8 @@ async fn strangers_learn_nothing_of_a_protected_agent() {
     }
 }
 
-/// What never becomes a call is refused by the transport: without the protocol's details, but with a code that says what.
+/// The transport refuses input that is not a call: without the protocol's details, but with a code that names the
+/// reason.
 #[tokio::test]
 async fn what_is_no_call_is_refused_too() {
     let served = scripted(&["one"], "").await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::support::{Say, Served, Upstream, answer, events, http, input, serve, sse};
 
-/// The stream of an agent that says one word, in either binding over HTTP.
+/// Returns the stream of an agent with a text of one word, in either binding over HTTP.
 fn stream(is_rpc: bool) -> Vec<u8> {
     let wrap =
         |result: Value| if is_rpc { json!({ "jsonrpc": "2.0", "id": 1, "result": result }) } else { result };

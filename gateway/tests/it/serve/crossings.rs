@@ -41,7 +41,7 @@ use crate::program::root;
 const SECRETS: [(&str, &str); 3] =
     [("ANN", "ann-token-0123456789"), ("BOB", "bob-token-0123456789"), ("CID", "cid-token-0123456789")];
 
-/// Callers with a token that proves somebody else: of the same tenant, and of another.
+/// Tokens of other principals: of the same tenant, and of another.
 const STRANGERS: [&str; 2] = ["bob-token-0123456789", "cid-token-0123456789"];
 /// The key of the issuer, whose only token has expired.
 static KEY: LazyLock<Key> = LazyLock::new(|| Key::new("k1", Algorithm::ES256));
@@ -359,7 +359,7 @@ async fn raw_ws(served: &Served, token: Option<&str>, message: &Value) -> String
     let text = message.to_string();
     let length = u16::try_from(text.len()).unwrap().to_be_bytes();
     let frame = [&[0x81, 0xfe][..], &length, &[0; 4], text.as_bytes()].concat();
-    // A server that has closed already says why.
+    // A server that has closed the connection has sent the reason before.
     socket.write_all(&frame).await.ok();
     let (kind, length) = (socket.read_u8().await.unwrap(), socket.read_u8().await.unwrap());
     let length = if length == 126 { socket.read_u16().await.unwrap() } else { length.into() };

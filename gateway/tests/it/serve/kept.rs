@@ -1,4 +1,4 @@
-//! What is kept, and what is said of what is not.
+//! Runs that are kept, and the refusal of those that are not.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ async fn events_that_are_gone_are_told_with_the_first_that_is_left() {
     assert!(grpc.watch(&"r".into(), EARLIEST - 1).await.is_ok());
 }
 
-/// The stream ends without the end of the run, which every transport tells as a cut.
+/// The stream ends without the end of the run, which every transport reports as a cut.
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_what_is_kept_has_overtaken_misses_nothing_unnoticed() {
     let (gateway, log) = gateway("overtaken");

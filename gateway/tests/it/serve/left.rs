@@ -132,7 +132,7 @@ async fn a_run_that_takes_too_long_ends_and_says_so() {
     assert!(end.failure.message.contains("timeouts.run"), "{}", end.failure.message);
 }
 
-/// Whoever holds the service does not hold runs: the test above would hang if one were left.
+/// A reference to the service holds no run: the test above would hang if one were left.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_a_run_that_ended() {
     let service = service("");

@@ -160,7 +160,7 @@ async fn callers_log_in_over_every_surface() {
     }
 }
 
-/// A task of ann's is hers in every binding and version, and nobody else's.
+/// Ann's task is accessible to her in every binding and version, and to no other principal.
 async fn log_in_over_a2a(served: &Served, ann: &str, bob: &str) {
     let endpoints = crossings::endpoints(served);
     let sent = crossings::a2a(served, &endpoints[0], &crossings::send("", ""), Some(ann)).await;

@@ -34,7 +34,7 @@ const VERBS: [Verb; 8] = [
     Verb::GrpcCancel,
 ];
 
-/// What the answer is: `ok`, or all that a refusal says.
+/// Returns `ok`, or the complete refusal.
 async fn ask(served: &Served, verb: Verb, token: &str, run: &str) -> String {
     match verb {
         Verb::SseWatch | Verb::SseResume | Verb::SseThread | Verb::HttpCancel => {

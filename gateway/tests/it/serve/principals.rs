@@ -122,7 +122,7 @@ async fn the_order_of_a_configuration_says_nothing_about_owners() {
     }
 }
 
-/// Owners of version 0.1 are positions: nobody is taken for one, unless the configuration says who it was.
+/// Owners of version 0.1 are positions: no principal matches one, unless `was` of the configuration assigns it.
 #[tokio::test]
 async fn runs_of_old_logs_are_shown_to_nobody_but_the_principal_that_they_are_assigned_to() {
     for (was, expected) in [("", 404), ("was = [\"gateway/0\"]", 200)] {
@@ -171,7 +171,7 @@ async fn agents_that_are_not_granted_do_not_exist() {
     assert!(body(&list).contains("\"a\"") && !body(&list).contains("both"), "{}", body(&list));
 }
 
-/// An admin lists, watches and cancels the runs of all; nobody else does.
+/// An admin lists, watches and cancels the runs of all principals; no other principal does.
 #[tokio::test]
 async fn an_admin_sees_the_runs_of_all() {
     let toml = format!(
@@ -192,7 +192,7 @@ async fn an_admin_sees_the_runs_of_all() {
     assert_eq!(watch(&served, "bob", &run).await.status(), 404);
 }
 
-/// What is wrong with a proof is said, and nothing else.
+/// A refusal names what is wrong with the proof, and nothing else.
 #[tokio::test]
 async fn a_wrong_token_is_an_unknown_token() {
     let served = serve(&two_people(""), &SECRETS).await;

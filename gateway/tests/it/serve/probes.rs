@@ -135,7 +135,8 @@ async fn pages_of_this_machine_may_use_the_demo() {
     drop(agents);
 }
 
-/// An agent that is not there is tried, then given up for a while: the run says so at once, and so do probes and metrics.
+/// An agent that cannot be reached is retried, then its circuit opens: the run fails at once, and probes and metrics
+/// report it.
 #[tokio::test]
 async fn an_agent_that_is_gone_is_given_up_for_a_while() {
     let toml = "[agents.gone]\nretries = 1\ncircuit = { failures = 2, pause = \"1h\" }\n\

@@ -289,7 +289,7 @@ async fn a_websocket_that_sends_too_fast_is_read_more_slowly() {
     assert!(throttles.unwrap().parse::<u64>().unwrap() >= 1, "{metrics}");
 }
 
-/// Connections of one address are counted whoever is behind them; the one above is told so, and closed.
+/// Connections are counted per address, whatever their principals; one above the limit gets 429 and is closed.
 #[tokio::test]
 async fn connections_are_limited_per_address() {
     let served = gateway("quotas.proxies = []\nquotas.peer.connections = 2\n").await;

@@ -197,7 +197,7 @@ async fn runs_on_disk_are_there_after_a_restart() {
 
 #[tokio::test]
 async fn a_gateway_whose_log_is_away_is_not_ready_and_says_why() {
-    // A port that nobody listens on.
+    // A port without a listener.
     let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let environment = [("R".to_owned(), format!("redis://{nobody}"))];
     let toml = "[runs]\nlog = \"redis\"\nredis = \"env:R\"\n[agents.a.agui]\nurl = \"http://a\"\n";

@@ -16,7 +16,7 @@ use crate::program::root;
 
 pub(super) const WORKFLOW: &str = "[agents.flow.magentic]\ningest = true\n";
 
-/// A workflow that asks twice: its lines, each run up to the line that tells of the answer.
+/// The lines of a workflow with two interrupts; each run ends with the line that contains the reply.
 pub(super) fn runs() -> Vec<Vec<String>> {
     let path = root().join("tests/fixtures/magentic/seq_request_info.events-run.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
@@ -121,7 +121,7 @@ async fn an_answer_is_told_again_until_the_workflow_has_it() {
         feed(&mut publisher, &runs[1]).await;
         drop(publisher);
         client.close().await;
-        // Now it has it: the next publisher is told nothing.
+        // The publisher has acknowledged the reply: the next publisher receives none.
         let client = connect(&served).await;
         let mut publisher = publish(&client).await;
         let wait = std::time::Duration::from_millis(100);

@@ -69,7 +69,7 @@ async fn a_run_can_be_watched_again_from_anywhere() {
         let rest = served.send(request).await;
         let expected: String = frames[index + 1..].concat();
         let got = String::from_utf8(rest.body().to_vec()).unwrap();
-        // The start of a stream is written again for whoever has seen nothing yet.
+        // A watcher that has seen no event receives the start of the stream again.
         assert_eq!(got.strip_prefix(frames[0]).unwrap_or(&got), expected, "after {id}");
     }
     let after = served.get(&format!("{path}&after=2")).await;

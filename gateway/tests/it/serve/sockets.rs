@@ -37,7 +37,7 @@ async fn a_run_over_a_socket_has_the_events_of_a_run_over_http() {
     assert_eq!(seen, events(&again));
 }
 
-/// Each agent is shown as its configuration says, over a socket as over HTTP, started or watched.
+/// Each agent is shown with its configured settings, over a socket as over HTTP, started or watched.
 #[tokio::test]
 async fn settings_of_an_agent_hold_on_a_socket() {
     for settings in ["", "dialect = \"1.0\"\n", "intermediate = \"text\"\n", "subagents = \"hidden\"\n"] {

@@ -1,4 +1,4 @@
-//! What callers without a token, and agents that mean harm, cost the process: little memory, and nobody else anything.
+//! The cost of callers without a token and of hostile agents: little memory, and no effect on other callers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn resident(process: u32) -> u64 {
     line.trim().trim_end_matches("kB").trim().parse().unwrap()
 }
 
-/// Reads and throws away what the server says, so that it never waits for us.
+/// Reads and discards what the server sends, so that the server never waits.
 async fn reading(mut socket: tokio::net::tcp::OwnedReadHalf) {
     while socket.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {}
 }
@@ -159,10 +159,15 @@ async fn strangers_cost_little_and_nobody_else_anything() {
     assert!(growth <= GROWTH_KIB, "{growth} KiB more than {before} KiB");
     end.cancel();
     while load.join_next().await.is_some() {}
-    let metrics = Request::get(format!("{}/metrics", process.root())).body(Bytes::new()).unwrap();
-    let metrics = String::from_utf8_lossy(client.request(metrics).await.unwrap().body()).into_owned();
-    assert!(metrics.contains("aqueduct_ws_connections_open 0\n"), "the sockets are gone: {metrics}");
-    assert!(metrics.contains("aqueduct_bodies_in_flight_bytes 0\n"), "no body was kept: {metrics}");
+    // The gateway notices the end of a connection after its client does. The test runner ends a test that waits for ever.
+    let mut metrics = String::new();
+    while !["aqueduct_ws_connections_open 0\n", "aqueduct_bodies_in_flight_bytes 0\n"]
+        .iter()
+        .all(|line| metrics.contains(line))
+    {
+        let request = Request::get(format!("{}/metrics", process.root())).body(Bytes::new()).unwrap();
+        metrics = String::from_utf8_lossy(client.request(request).await.unwrap().body()).into_owned();
+    }
 }
 
 /// The events of an agent that answers every run with one patch of its state.

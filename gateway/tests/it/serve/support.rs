@@ -126,7 +126,7 @@ pub(crate) struct Asked {
     pub(crate) body: Value,
 }
 
-/// An upstream that answers each request as a function says; nothing more is known to it.
+/// An upstream whose response to each request is computed by a function.
 pub(crate) struct Upstream {
     pub(crate) url: String,
     pub(crate) asked: mpsc::Receiver<Asked>,
@@ -144,7 +144,7 @@ pub(crate) enum Say {
 }
 
 impl Say {
-    /// Says it. A gateway that does not want to hear more is no failure here.
+    /// Writes the response. A gateway that closes the connection early causes no failure here.
     pub(crate) async fn to(self, mut stream: TcpStream) {
         let (Self::Close(bytes) | Self::Hang(bytes) | Self::Endless(bytes)) = &self;
         stream.write_all(bytes).await.ok();
@@ -175,7 +175,7 @@ impl Upstream {
         Self { url, asked }
     }
 
-    /// An upstream that always says the same.
+    /// Starts an upstream with a constant response.
     pub(crate) async fn saying(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         Self::start(move |_| Say::Close(bytes.clone())).await

@@ -1,4 +1,5 @@
-//! A run of an A2A agent whose gateway dies goes on at another one: whoever watches sees what it would have seen.
+//! A replica takes over a run of an A2A agent whose owner dies: watchers see what they would have seen without the
+//! takeover.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ fn service(server: &TaskServer, log: &Arc<MemoryLog>) -> Arc<Gateway> {
     Gateway::with_log(config, Arc::clone(log) as _).unwrap()
 }
 
-/// How many events the log has after so many things were said.
+/// Returns the number of events in the log after these items of the task were sent.
 fn logged(said: &[Value]) -> u64 {
     let mut decoder = Decoder::new(DecodeConfig::root());
     let mut context = StreamContext::new(RunInfo::new("t", "r"));
@@ -86,7 +87,7 @@ impl Owner {
         let begun = runtime.spawn(async move {
             let input = RunInput::prompt("t", "r", "hello");
             let started = service.runs().start(&Caller::default(), "a", input).await.unwrap();
-            // Somebody watches for as long as the gateway lives.
+            // The run has a watcher for as long as the owner lives.
             tokio::spawn(started.events.for_each(|_| std::future::ready(())));
         });
         begun.await.unwrap();
@@ -156,7 +157,8 @@ async fn uncut() -> Vec<BlockEvent> {
     collect(service.runs().start(&Caller::default(), "a", input).await.unwrap().events).await
 }
 
-/// The run after its gateway died when so much was said. `Meanwhile` as much was said before another took it up.
+/// Returns the events of a run whose owner died after `at` items of the task; `meanwhile` items were sent before the
+/// takeover.
 async fn cut(at: usize, meanwhile: usize) -> (Vec<BlockEvent>, TaskServer) {
     let (server, log) = (TaskServer::start(story()).await, Arc::new(MemoryLog::default()));
     let (owner, other) = (Owner::begin(service(&server, &log)).await, service(&server, &log));
@@ -311,7 +313,7 @@ async fn a_run_that_was_taken_up_can_be_cancelled() {
     server.release(5);
     has(&log, &story()[..5]).await;
     let watcher = watch(&other).await;
-    // Said while its gateway was dying: whoever takes over hears of it.
+    // The cancel arrives while the owner is dying: the replica that takes over receives it.
     owner.kill();
     assert!(other.runs().cancel(&Caller::default(), &run()).await.unwrap());
     take_up(&other, &log).await;

@@ -1,5 +1,5 @@
-//! An A2A agent whose one task says as much as the test lets it, to whoever listens: it answers `SendStreamingMessage`,
-//! `ListTasks`, `GetTask`, `SubscribeToTask` and `CancelTask` as a server does that forgets nothing.
+//! An A2A agent with one task, whose items the test releases one by one: it serves `SendStreamingMessage`, `ListTasks`,
+//! `GetTask`, `SubscribeToTask` and `CancelTask` like a server that keeps every item.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,7 @@ pub(crate) fn artifact(id: &str, append: bool, last: bool, parts: &Value) -> Val
 }
 
 impl TaskServer {
-    /// An agent that says these things, each after it was released.
+    /// Starts an agent that sends these items, each after it was released.
     pub(crate) async fn start(said: Vec<Value>) -> Self {
         Self::listen(said, false).await
     }
@@ -76,7 +76,7 @@ impl TaskServer {
         server
     }
 
-    /// Begins its task, and cuts the answer before it says anything.
+    /// Starts the task, and cuts the response before its first item.
     pub(crate) fn cut_answer(&self) {
         self.cuts.store(true, Ordering::SeqCst);
     }
@@ -86,7 +86,7 @@ impl TaskServer {
         self.released.send_modify(|released| *released = (*released).max(count));
     }
 
-    /// Waits until somebody has taken the task's stream up.
+    /// Waits until a client has subscribed to the task.
     pub(crate) async fn taken_up(&self) {
         self.subscribed.subscribe().wait_for(|count| *count > 0).await.unwrap();
     }

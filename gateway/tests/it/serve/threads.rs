@@ -22,7 +22,7 @@ const TALK: &str = "[[step]]\nthinking = \"hm\"\n[[step]]\ntool = \"search\"\nar
     [[step]]\nagent = \"helper\"\nchannel = \"intermediate\"\ntext = \"I help.\"\n[[step]]\nagent = \"helper\"\nclose = \"success\"\n\
     [[step]]\nstate = { n = 1 }\n[[step]]\ntext = \"You asked: {prompt}\"\n";
 
-/// `talk` says a bit of everything, `ask` ends with a question, `slow` does not end.
+/// `talk` emits every kind of content, `ask` ends with an interrupt, `slow` does not end.
 async fn agents(settings: &str) -> Served {
     let (talk, ask) =
         (script("talk", TALK), script("ask", "[[step]]\ntext = \"So.\"\n[[step]]\nask = \"When?\"\n"));
@@ -160,7 +160,7 @@ async fn a_run_under_way_is_followed() {
         rest.push(serde_json::from_str::<Value>(&event.unwrap().data).unwrap());
     }
     assert_eq!(rest.last().unwrap()["outcome"]["type"], "cancelled");
-    // Whoever was cut in the head or behind it gets what is left, although the run has ended by now.
+    // A watcher that was cut in the head or after it receives the rest, although the run has ended by now.
     let all = [live, rest].concat();
     for (index, (id, _)) in told.iter().enumerate() {
         assert_eq!(

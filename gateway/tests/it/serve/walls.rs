@@ -171,7 +171,8 @@ async fn calls_that_pass_through_are_asked_for_a_token_too() {
             assert_eq!(response.status(), expected, "{route:?} {headers:?}");
         }
         let good = ask_path(&served, route, &path, &[("authorization", "Bearer ann-token")]).await;
-        // What the agent does not speak is served: without a version nobody reads a task, and nothing is posted to one.
+        // A binding that the agent lacks is served by the gateway: without a version no task can be read, and none can
+        // be posted to.
         let expected = match route.method {
             "GET" if route.path.ends_with("{*call}") => 400,
             _ if route.path.ends_with("{*call}") => 404,

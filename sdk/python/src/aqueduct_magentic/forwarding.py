@@ -12,7 +12,7 @@ acknowledged it; after a cut the gateway says what it has, and sending goes on f
 while too much is kept: a slow gateway slows the workflow down instead of filling the memory.
 
 One ``publish`` carries a whole conversation, also when it takes several ``run()`` calls because humans were asked. The
-``responses`` line tells the gateway which answers have reached the workflow. One that is told again, because a cut made
+``responses`` line confirms which answers have reached the workflow. One that is sent again, because a cut made
 it doubtful, does no harm.
 """
 
@@ -45,7 +45,7 @@ FRAGMENT = 60_000
 """Characters of one frame: at most 240 kB of UTF-8. Gateways take frames up to 256 KiB, messages of several."""
 
 MAX_WAITING_REPLIES = 1_024
-"""Answers that nobody has taken. A workflow asks few questions at once, so more means that nobody listens."""
+"""Answers that the workflow has not taken. A workflow asks few questions at once: more mean that it reads none."""
 
 STEADY_SECONDS = 30.0
 """A connection that lasted so long was a good one, even if there was nothing to acknowledge: a workflow may wait for
@@ -85,7 +85,7 @@ class Backoff:
         return pause * (1.0 - self._rand() / 2.0)
 
     def reset(self) -> None:
-        """Begin anew: the gateway took something."""
+        """Reset the pause: the gateway accepted a line."""
         self._pause = self._first
 
 
@@ -103,7 +103,7 @@ class Forwarder:
     other; without it answers wait for `answer` or `next_reply`.
 
     ``max_lines`` and ``max_bytes`` limit what is kept unacknowledged, ``max_line_bytes`` a single line (gateways
-    refuse messages above 1 MiB unless told otherwise): a larger one loses its payload, and says so.
+    refuse messages above 1 MiB by default): a larger one loses its payload, and says so.
     ``give_up_after`` is how many seconds may pass without progress, ``None`` for any number.
     ``sleep`` and ``clock`` are for tests.
     """
@@ -380,7 +380,7 @@ class Forwarder:
 
     def _handle_reply(self, message: Mapping[str, Any]) -> None:
         if len(self._replies) >= MAX_WAITING_REPLIES:
-            raise ForwarderError("busy", f"{MAX_WAITING_REPLIES} replies wait and nobody takes them")
+            raise ForwarderError("busy", f"{MAX_WAITING_REPLIES} replies wait: take them with `next_reply` or `answer`")
         self._replies.extend(parse_replies(message))
 
     def _handle_error(self, message: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@
     start ───────────────────► streaming ◄────────────────────── answering
                                 │  │  └── IDLE_WITH_PENDING_REQUESTS ──►┘
                                 │  └── IDLE: done
-                                └── raises: told to the sink, raised
+                                └── raises: reported to the sink, raised
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OnReply = Callable[[Sequence[PendingRequest]], Awaitable[Union[Reply, Sequence[A
 
 MAX_BAD_REPLIES = 16
 """Useless answers in a row before the loop gives up. A human who errs may try again; a program that always answers
-the same must not spin for ever."""
+the same must not spin without end."""
 
 
 async def run_workflow(

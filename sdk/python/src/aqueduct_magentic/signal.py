@@ -9,7 +9,7 @@ from collections.abc import Callable
 class Signal:
     """Like ``asyncio.Condition`` without a lock: one loop runs all tasks, so nothing changes between awaits.
 
-    Whoever changes what a waiter may wait for calls `notify`, which needs no await and so cannot be interrupted.
+    Code that changes a value which a waiter may wait for calls `notify`, which needs no await and so cannot be interrupted.
     """
 
     def __init__(self) -> None:

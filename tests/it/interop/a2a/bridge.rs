@@ -78,7 +78,7 @@ impl Bridge {
         input
     }
 
-    /// Says something and reads the run to its end.
+    /// Sends a prompt and reads the run to its end.
     pub(super) async fn say(&self, thread: &str, text: &str) -> Seen {
         self.run(&self.input(thread, text, None)).await
     }
@@ -96,7 +96,7 @@ impl Bridge {
         Seen::of_sse(&text)
     }
 
-    /// Says something, and stops the run once it has said `until`.
+    /// Sends a prompt, and cancels the run once it has emitted `until`.
     pub(super) async fn say_and_stop(&self, text: &str, until: &str) -> Seen {
         let input = self.input("stopped", text, None);
         let cancel = format!("/runs/{}/cancel", input["runId"].as_str().unwrap());
@@ -165,14 +165,14 @@ impl Seen {
         seen
     }
 
-    /// It failed, and says why.
+    /// The run failed, with this message.
     #[track_caller]
     pub(super) fn failed(&self) {
         assert_eq!(self.outcome, "error", "{}", shortened(&self.all));
         assert!(self.error.as_deref().is_some_and(|error| !error.is_empty()), "an error without words");
     }
 
-    /// Compares with what `modes.json` says; members that it does not name must be empty.
+    /// Compares with `modes.json`; members that it does not name must be empty.
     #[track_caller]
     pub(super) fn is(&self, expected: &Value, what: &str) {
         let mut expected: Map<String, Value> = expected.as_object().unwrap().clone();
@@ -202,7 +202,7 @@ impl Seen {
                 assert_eq!(&seen[key], value, "{what}: {key} of {seen}");
             }
         }
-        // An error names its cause; each server says it in a sentence of its own.
+        // An error names its cause; each server has its own wording.
         if let Some(words) = expected.remove("error") {
             let error = self.error.as_deref().unwrap_or_default();
             assert!(error.contains(words.as_str().unwrap()), "{what}: error: {error}");

@@ -27,7 +27,7 @@ async fn turns(bridge: &Bridge, peer: Peer, binding: &str, modes: &[&str]) -> Ve
     stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Compares what a client saw with what `modes.json` says.
+/// Compares what a client received with `modes.json`.
 #[track_caller]
 pub(in crate::interop) fn is(seen: &Value, expected: &Value, what: &str) {
     let told = |key: &str| expected.get(key).cloned().unwrap_or_else(|| json!([]));

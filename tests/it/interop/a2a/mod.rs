@@ -1,7 +1,7 @@
 //! A2A with its real peers, in both directions.
 //!
-//! The peers play the modes of `tests/interop/a2a/modes.json`, which also says what a reader must end up with. What is
-//! expected comes from there, never from what was seen.
+//! The peers play the modes of `tests/interop/a2a/modes.json`, which also contains the expected content. Expectations
+//! come from there, never from observed output.
 
 mod bridge;
 pub(super) mod downstream;

@@ -12,10 +12,10 @@ const QUESTIONS: [&str; 2] = ["ask", "auth"];
 async fn plays_all_modes(peer: Peer, binding: &str) {
     let mut server = peer.serve();
     let bridge = Bridge::to(&server.address, binding, "").await;
-    // A failure that the task does not show takes its time to be told; the rest goes on beside it.
+    // A failure that the task does not show takes a while to be reported; the other modes run concurrently.
     tokio::join!(raises(peer, &server.address, binding), plays_modes(peer, &bridge));
     bridge.say_and_stop("wait", "so far").await.is(&expected("wait", "expect"), "wait");
-    // The agent was told. Servers log there too; a test that waits for ever is ended by its runner.
+    // The agent received the cancel. Servers log there too; a test that waits without end is ended by its runner.
     while server.error_line() != "cancelled" {}
 }
 
@@ -36,23 +36,23 @@ async fn plays_modes(peer: Peer, bridge: &Bridge) {
     for mode in QUESTIONS {
         let asked = bridge.say(mode, mode).await;
         asked.is(&expected(mode, "expect"), mode);
-        // The same task goes on, and what was shown before is not shown again.
+        // The same task continues, and earlier content is not shown again.
         bridge.answer(mode, &asked, "prod").await.is(&expected(mode, "expect_reply"), mode);
     }
 }
 
-/// An executor that fails. What was said before it did is heard, and why.
+/// An executor that fails. The content before the failure is received, and the reason.
 async fn raises(peer: Peer, address: &str, binding: &str) {
     let mut wanted = expected("raise", "expect");
     if peer == Peer::Python0_3 {
-        // Its server breaks the connection, with or without what was said before, and takes the task for working for
-        // ever: what ends the run is a limit, here of time.
+        // Its server breaks the connection, with or without the earlier content, and leaves the task `working` without
+        // end: only a timeout ends the run.
         let hurried = Bridge::to(address, binding, "timeouts.run = \"10s\"\n").await;
         return hurried.say("raise", "raise").await.failed();
     }
     if peer == Peer::Rust {
-        // Its server ends the stream with the error and takes the task for working for ever: after a few looks at it
-        // the error is believed.
+        // Its server ends the stream with the error and leaves the task `working` without end: after a few reads the
+        // error is accepted.
         wanted["error"] = "boom".into();
     }
     Bridge::to(address, binding, "").await.say("raise", "raise").await.is(&wanted, "raise");
@@ -84,7 +84,7 @@ suites! {
     rust_over_grpc: Rust, "grpc";
 }
 
-/// The harness can fail: a mode that is not what it is said to be is noticed.
+/// The harness can fail: a mode that differs from its description is detected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_harness_notices_what_is_wrong() {
     let server = Peer::Python1_3.serve();

@@ -1,4 +1,4 @@
-//! The programs of a test, and what a client tells of its turns.
+//! The programs of a test, and the turns that a client reports.
 
 use aqueduct_tests::frameworks::{Scenario, Server, Turn, folder};
 use aqueduct_tests::process::Program;
@@ -37,7 +37,7 @@ pub(super) fn case(scenario: &Scenario, url: &str, thread: &str) -> Value {
     case
 }
 
-/// The turns as the client tells them.
+/// Returns the turns that the client reports.
 pub(super) fn turns(seen: &Value) -> Vec<Turn> {
     seen.as_array().unwrap().iter().map(turn).collect()
 }

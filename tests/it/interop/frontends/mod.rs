@@ -69,7 +69,7 @@ fn assistant_ui_with_our_components() {
     accepts("assistant-sdk");
 }
 
-/// Or the scenes prove nothing: an agent that hides its sub-agents is told from one that shows them, on every page.
+/// The scenes can fail: an agent that hides its sub-agents is distinguished from one that shows them, on every page.
 #[test]
 fn a_page_without_sub_agents_is_refused() {
     let gateway = gateway();

@@ -1,4 +1,5 @@
-//! The CopilotKit runtime with an agent of the gateway: its client gets what the agent says, and stops it.
+//! The CopilotKit runtime with an agent of the gateway: its client receives the content of the agent, and cancels the
+//! run.
 
 use std::process::Command;
 

@@ -15,7 +15,7 @@ fn turns(mode: &str) -> Vec<Value> {
     modes[mode].as_array().unwrap_or_else(|| panic!("nothing is said about {mode}")).clone()
 }
 
-/// What the client of that version must hold after each turn; `answer` is what the user says to questions.
+/// Returns what the client of that version must hold after each turn; `answer` is the reply of the user to interrupts.
 pub(super) fn expected(mode: &str, client: Client, answer: &str) -> Vec<Value> {
     let mut turns = turns(mode);
     let mut was_asked = false;

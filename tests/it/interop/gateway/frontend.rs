@@ -30,7 +30,7 @@ impl Drop for Frontend {
     }
 }
 
-/// A case: its name, the agent's address, and what the user says.
+/// A case: its name, the agent's address, and the prompt.
 pub(in crate::interop) fn case(name: &str, url: &str, turns: &[&str]) -> Value {
     json!({ "name": name, "url": url, "turns": turns })
 }

@@ -1,5 +1,5 @@
-//! The npm AG-UI clients ► gateway ► Python agents, over every binding, in every mode: the client ends with exactly what
-//! the agent said, in its order, with its outcome.
+//! The npm AG-UI clients ► gateway ► Python agents, over every binding, in every mode: the client ends with exactly the
+//! content of the agent, in its order, with its outcome.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const PLAIN: [&str; 6] = ["tools", "interleaved", "fail", "slow", "bare", "files
 /// Modes that ask.
 const QUESTIONS: [&str; 2] = ["ask", "auth"];
 
-/// What the user says to questions.
+/// The reply of the user to interrupts.
 const ANSWER: &str = "prod";
 
 /// The modes that are played over one binding, one after the other.
@@ -35,8 +35,8 @@ fn plays_all_modes(client: Client, peer: Peer) {
             .collect()
     };
     let mut rows: Vec<Vec<Value>> = BINDINGS.into_iter().map(row).collect();
-    // The server of 0.3 breaks the connection when its agent raises, and takes the task for working for ever: only a limit
-    // of time ends the run.
+    // The server of 0.3 breaks the connection when its agent raises, and leaves the task `working` without end: only a
+    // timeout ends the run.
     let raising = if peer == Peer::Python0_3 { "hurried-" } else { "" };
     rows.extend(BINDINGS.map(|binding| {
         vec![case(&name(binding, "raise"), &stage.url(&format!("{raising}{binding}")), &["raise"])]
@@ -56,7 +56,7 @@ fn plays_all_modes(client: Client, peer: Peer) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// That server breaks the connection with or without what was said before; nothing else may be there.
+/// That server breaks the connection with or without the earlier content; nothing else may be present.
 fn supply_what_may_be_lost(turns: &mut Value) {
     let messages = turns[0]["messages"].as_array_mut().unwrap();
     if messages.iter().all(|message| message["role"] != "reasoning") {
@@ -84,7 +84,7 @@ fn client_0_0_59_reads_python_0_3() {
     plays_all_modes(Client::V0_0_59, Peer::Python0_3);
 }
 
-/// The harness can fail: what is not as it is said to be is noticed.
+/// The harness can fail: a mode that differs from its description is detected.
 #[test]
 fn what_is_wrong_is_noticed() {
     let stage = Stage::new("modes-wrong", Peer::Python1_3, "log.level = \"error\"", "");

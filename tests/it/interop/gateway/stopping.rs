@@ -1,5 +1,5 @@
-//! Stopping at the frontend stops the agent within a second, as the agent itself tells; what is said of the run is that it
-//! was cancelled, not that it finished.
+//! A cancel at the frontend stops the agent within a second, as the agent itself reports; the run ends as cancelled,
+//! not as finished.
 
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use super::stage::{BINDINGS, Peer, Stage};
 const SOON: Duration = Duration::from_secs(1);
 /// What has not come by then does not come.
 const NEVER: Duration = Duration::from_secs(60);
-/// A machine that does too much at once may miss a second now and then; an agent that is not told misses all of them.
+/// An overloaded machine may miss a second now and then; an agent that receives no cancel misses all of them.
 const ATTEMPTS: usize = 3;
 /// Lines of the standard error of a program, with their times.
 pub(super) type Heard = Receiver<(SystemTime, String)>;
@@ -37,7 +37,7 @@ impl Scene {
         Self { stage, frontend: Frontend::start(client), client, agents, gateway }
     }
 
-    /// Stops a run that waits for ever; how long it took the agent to notice.
+    /// Cancels a run that waits without end. Returns how long it took the agent to notice.
     fn stop(&mut self, agent: &str, by: &str, attempt: usize) -> Duration {
         let name = format!("{agent}-{by}-{attempt}");
         let mut stopped = case(&name, &self.stage.url(agent), &["wait"]);
@@ -45,7 +45,7 @@ impl Scene {
         let turns = self.frontend.play(&stopped);
         let turn = &turns[0];
         if by == "abort" {
-            // Whoever has left hears nothing more; the client tells itself that it left.
+            // A client that disconnected receives nothing more; it reports its own disconnect.
             assert_eq!(turn["messages"], expected("wait", self.client, "")[0]["messages"], "{name}");
             let heard = turn["ends"].as_array().unwrap();
             assert!(heard.iter().all(|end| end["code"] == "abort"), "{name}: {heard:?}");
@@ -66,7 +66,7 @@ impl Scene {
         took
     }
 
-    /// The line of the gateway's log that tells the end of a run.
+    /// Returns the line of the gateway's log with the end of a run.
     fn gateway_says_cancelled(&self, run: &str) {
         loop {
             let (_, line) = self.gateway.recv_timeout(NEVER).expect("the gateway does not tell the end");
@@ -79,7 +79,7 @@ impl Scene {
     }
 }
 
-/// When an agent has told that it was asked to stop, and that what it was doing has stopped: in this order or the other.
+/// The times at which an agent reported the cancel and the end of its work, in either order.
 pub(super) fn agent_stops(agents: &Heard) -> SystemTime {
     let mut told = vec!["cancelled", "stopped"];
     loop {

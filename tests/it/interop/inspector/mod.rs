@@ -181,7 +181,7 @@ fn pure_modules_do_what_they_say() {
     assert!(stdout.contains("# fail 0") && !stdout.contains("# pass 0"), "{stdout}");
 }
 
-/// The figures are for people: machines differ, and a slow one is no failure.
+/// The figures are informative: machines differ, and a slow one is not a failure.
 #[test]
 fn a_hundred_thousand_events_in_fifty_lanes() {
     let measured = plays("many");

@@ -1,4 +1,4 @@
-//! The run log on a Redis cluster: three nodes with a third of the slots each, of which the log is told one.
+//! The run log on a Redis cluster: three nodes with a third of the slots each, one of which is configured.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -114,7 +114,7 @@ async fn a_run_goes_on_while_its_slot_moves() {
     write(20).await;
     let keys = ask(from, &format!("CLUSTER GETKEYSINSLOT {slot} 100"));
     ask(from, &format!("MIGRATE 127.0.0.1 {} \"\" 0 5000 KEYS {keys}", to.port()));
-    // Here the old node has nothing of the run and still the slot: it says ASK.
+    // Here the old node has the slot but nothing of the run: it responds with ASK.
     write(20).await;
     assert!(ask(to, "INFO commandstats").contains("cmdstat_asking"), "nobody was sent to the new node");
     for node in [to, from] {
@@ -169,7 +169,7 @@ async fn runs_go_on_at_the_replica_of_a_node_that_dies() {
     assert!(replica.is_leader());
 }
 
-/// A node dies and comes back, and so does the one that the log was told of: runs on it wait, and are whole.
+/// A node dies and returns, and so does the configured one: runs on it wait, and are complete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_a_node_that_comes_back() {
     let mut cluster = Cluster::start();

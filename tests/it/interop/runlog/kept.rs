@@ -16,7 +16,7 @@ use super::cluster::ask;
 use super::server::Server;
 use super::{HELD, LAPSED, end, say};
 
-/// The keys of a server, and the milliseconds that each has left; -1 for ever.
+/// The keys of a server, and the milliseconds until each expires; -1 for no expiry.
 fn left(server: &Server) -> Vec<(String, i64)> {
     let left = |key: &str| ask(server, &format!("PTTL \"{key}\"")).parse().unwrap();
     keys(server).into_iter().map(|key| (key.clone(), left(&key))).collect()
@@ -43,7 +43,7 @@ async fn every_key_has_an_expiry_that_is_renewed_while_its_run_lives() {
     let (log, other) = (short_lived(&server, expiry), short_lived(&server, expiry));
     log.check().await.unwrap();
     log.beat(Duration::from_secs(1)).await.unwrap();
-    // One run that lives, one that is taken over before it has said anything, one that has ended, one that is trimmed.
+    // One run that is open, one that is taken over before its first event, one that has ended, one that is trimmed.
     let open = log.open(meta("open"), HELD).await.unwrap();
     log.annotate(&open, Note::Input(Arc::new(json!({ "x": 1 })))).await.unwrap();
     log.append(&open, vec![say("a", 1)], Timestamp(5)).await.unwrap();

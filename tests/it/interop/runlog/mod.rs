@@ -68,7 +68,7 @@ async fn redis_conforms() {
     conform_shared(make).await;
 }
 
-/// By TLS, with the pushes of the server; and not with a server that nobody vouches for.
+/// Over TLS, with pushes of the server; and not with a server whose certificate no trusted authority signed.
 #[tokio::test]
 async fn the_log_goes_over_tls_to_a_server_that_is_trusted() {
     let server = Server::start_tls();

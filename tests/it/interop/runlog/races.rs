@@ -26,8 +26,8 @@ pub(super) async fn write_until_fenced(log: Arc<RedisLog>, lease: Lease) -> u64 
     unreachable!("numbers do not end")
 }
 
-/// 1,000 times an owner goes on writing while another takes over: nothing of it is stored or shown after the fence, and
-/// what it was told is stored is stored.
+/// 1,000 times an owner continues to append while another takes over: nothing of it is stored or shown after the fence,
+/// and every append that was acknowledged is stored.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fenced_owner_writes_nothing() {
     let server = Server::start();

@@ -49,7 +49,7 @@ async fn runs_go_on_when_the_leader_dies() {
     until(&leader, "INFO replication", "state=online");
     let sentinel = Server::start_sentinel(&leader, "runs");
     until(&sentinel, "SENTINEL REPLICAS runs", &replica.port().to_string());
-    // Nobody is at the first address.
+    // The first address has no listener.
     let url = format!("redis://127.0.0.1:1,redis://127.0.0.1:{}", sentinel.port());
     let (writer, other) = (Arc::new(log(&url, "runs")), Arc::new(log(&url, "runs")));
     let lease = writer.open(meta("a"), HELD).await.unwrap();

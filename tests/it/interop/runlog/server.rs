@@ -167,7 +167,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be dead already, in which case a test has said so.
+        // It may be dead already, in which case a test has reported it.
         self.process.kill().ok();
         self.process.wait().ok();
     }

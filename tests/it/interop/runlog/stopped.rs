@@ -1,5 +1,5 @@
-//! Take-over races with a real process: the old owner is stopped (SIGSTOP) in the middle of its writing, its runs are taken
-//! over, and it goes on (SIGCONT) while the new owner writes.
+//! Takeover races with a real process: the old owner is stopped (SIGSTOP) in the middle of appending, its runs are
+//! taken over, and it continues (SIGCONT) while the new owner appends.
 //!
 //! The old owner is this very program, started again with [`OWNER`] set: see [`old_owner`].
 
@@ -25,7 +25,7 @@ const PREFIX: &str = "stopped";
 const ROUNDS: usize = 40;
 /// Runs that are taken over while their owner is stopped.
 const RUNS: usize = 25;
-/// Events of the new owner before the old one goes on, and after.
+/// Events of the new owner before the old one continues, and after.
 const BEFORE: u64 = 2;
 const AFTER: u64 = 3;
 
@@ -33,8 +33,8 @@ fn name(round: usize, run: usize) -> String {
     format!("race-{round}-{run}")
 }
 
-/// Not a test of its own: the other process. Writes the runs of each round until it has lost them all, and says how many
-/// events of each were acknowledged.
+/// Not a test of its own: the other process. Appends to the runs of each round until it has lost them all, and prints
+/// how many events of each were acknowledged.
 #[tokio::test]
 async fn old_owner() {
     let Ok(url) = std::env::var(OWNER) else { return };
@@ -148,7 +148,7 @@ async fn texts(log: Arc<RedisLog>, run: RunId) -> Vec<String> {
     Follow::new(log as Arc<dyn RunLog>, run, 0).map(|event| said(&event.unwrap().event)).collect().await
 }
 
-/// 1,000 runs whose owner is stopped, taken over, and goes on: nothing of it is stored or shown after the fence.
+/// 1,000 runs whose owner is stopped, taken over, and continued: nothing of it is stored or shown after the fence.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_owner_that_was_stopped_writes_nothing_when_it_goes_on() {
     let server = Server::start();

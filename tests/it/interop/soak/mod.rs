@@ -1,14 +1,16 @@
-//! Random faults, from a seed: three replicas on a Redis with a replica of its own, an agent behind a proxy that is asked over
-//! A2A and AG-UI, and clients that come back. Replicas are killed, stopped and continued, and told to leave; Redis pauses, crashes, fails over and is
-//! full; the agent's connections are cut. Every client puts together the stream that the log holds.
+//! Random faults, from a seed: three replicas on a Redis with a replica of its own, a gateway with its log on disk, an agent
+//! behind a proxy that is asked over A2A and AG-UI, and clients that come back. Replicas are killed, stopped and continued, and
+//! told to leave; Redis pauses, crashes, fails over and is full; the disk is full; the agent's connections are cut. Every client
+//! puts together the stream that the log holds.
 //!
-//! `cargo xtask soak --seed 7 --minutes 30` runs it; the nightly tier of `cargo xtask interop` has a minute of it.
+//! `cargo xtask soak --seed 7 --minutes 30` runs it. With `AQUEDUCT_SOAK_LOGS` set to a folder, the gateways' logs are kept there.
 
 #![expect(
     clippy::print_stdout,
     reason = "the seed, and what was survived, is what one wants to know of this test"
 )]
 
+mod gateways;
 mod proxy;
 
 use std::path::Path;
@@ -19,20 +21,25 @@ use std::time::{Duration, Instant};
 
 use aqueduct_tests::process::Program;
 
-use super::runlog::replicas::{Alive, Seen, Speech, check, host, signal, task_at, texts, upstream};
+use super::runlog::replicas::{Alive, Seen, Speech, check, host, signal, texts, upstream};
 use super::runlog::server::Server;
+use gateways::{DiskGateway, Gateways};
 use proxy::Proxy;
 
 const SPEECH: Speech = Speech { words: 25, pace: Duration::from_millis(400) };
 
-/// How a run may end that cannot go on: its request was cut before the agent had it, or its agent is asked over AG-UI and its
-/// gateway is gone.
-const HONEST: [&str; 2] = ["gateway_lost", "upstream_ended"];
+/// How a run may end that cannot go on: its request was cut before the agent had it, or was not sent because the ones before
+/// it were cut; or its agent is asked over AG-UI and its gateway is gone.
+const HONEST: [&str; 3] = ["gateway_lost", "upstream_ended", "upstream_circuit_open"];
 
-/// One client in so many asks over AG-UI: its runs survive cuts of the agent's connections, and not their gateway.
+/// Clients of the gateway with its log on disk: one in so many.
+const ON_DISK: usize = 10;
+
+/// One client in so many calls over AG-UI: its runs survive cuts of the agent's connections, and not the loss of their
+/// gateway.
 const POSTED: usize = 4;
 
-/// A run that says nothing for so long hangs. The agent says something every 0.4 s; the longest fault lasts 5 s, and a
+/// A run without events for so long hangs. The agent emits something every 0.4 s; the longest fault lasts 5 s, and a
 /// server that was away is not swept for another lease.
 const HANGS_AFTER: Duration = Duration::from_secs(60);
 
@@ -69,8 +76,8 @@ struct Tally {
     posted_lost: AtomicUsize,
 }
 
-/// One client: run after run, until it is told to stop.
-fn client(turn: usize, alive: &Alive, tally: &Tally, over: &AtomicBool) {
+/// One client: run after run, until it is stopped. `prefix` names its runs.
+fn client(prefix: &str, turn: usize, alive: &Alive, tally: &Tally, over: &AtomicBool) {
     let mut count = 0;
     let is_posted = turn % POSTED == POSTED - 1;
     let (agent, finished, lost) = if is_posted {
@@ -80,7 +87,7 @@ fn client(turn: usize, alive: &Alive, tally: &Tally, over: &AtomicBool) {
     };
     while !over.load(Ordering::Relaxed) {
         count += 1;
-        let run = format!("soak-{turn}-{count}");
+        let run = format!("{prefix}-{turn}-{count}");
         let Some(seen) = Seen::follow_through(&run, agent, alive, turn + count, HANGS_AFTER) else {
             // Refused: the gateway leaves, or the log is away.
             std::thread::sleep(Duration::from_millis(200));
@@ -103,7 +110,8 @@ fn client(turn: usize, alive: &Alive, tally: &Tally, over: &AtomicBool) {
 /// Everything that can fail.
 struct World {
     alive: Alive,
-    folder: tempfile::TempDir,
+    files: Gateways,
+    disk: DiskGateway,
     gateways: Vec<Program>,
     leaving: Vec<Program>,
     servers: Vec<Server>,
@@ -116,13 +124,15 @@ struct World {
 
 impl World {
     fn fault(&mut self) -> &'static str {
-        match self.dice.roll(8) {
+        match self.dice.roll(10) {
             0 => self.kill(),
             1 => self.stop_and_continue(),
             2 | 3 => self.leave(),
             4 => self.pause_redis(),
             5 => self.crash_redis(),
             6 => self.fail_over(),
+            7 => self.fill_disk(),
+            8 => self.disk.kill(),
             _ if self.dice.roll(2) == 0 => self.fill_redis(),
             _ => {
                 self.agent.cut();
@@ -139,7 +149,7 @@ impl World {
         let index = self.any();
         let old = self.gateways.remove(index);
         self.alive.kill(old);
-        self.gateways.push(self.alive.start(self.folder.path()));
+        self.gateways.push(self.files.start(&self.alive));
         "kill"
     }
 
@@ -154,7 +164,7 @@ impl World {
     fn leave(&mut self) -> &'static str {
         let index = self.any();
         let old = self.gateways.remove(index);
-        self.gateways.push(self.alive.start(self.folder.path()));
+        self.gateways.push(self.files.start(&self.alive));
         signal(&old, "-TERM");
         self.alive.forget(&old);
         self.leaving.push(old);
@@ -193,6 +203,13 @@ impl World {
         "Redis failed over"
     }
 
+    fn fill_disk(&mut self) -> &'static str {
+        self.disk.limit_files("0");
+        self.dice.pause(500, 8_000);
+        self.disk.limit_files("unlimited");
+        "disk full"
+    }
+
     fn fill_redis(&mut self) -> &'static str {
         self.leading().tell("CONFIG SET maxmemory 1");
         self.dice.pause(500, 4_000);
@@ -220,19 +237,22 @@ fn three_replicas_survive_random_faults() {
     let redis = Proxy::to(&format!("127.0.0.1:{}", servers[0].port()));
     let (speaker, _kept) = upstream(SPEECH);
     let agent = Proxy::to(&host(&speaker));
-    let folder = task_at(&format!("redis://{}", redis.address), SPEECH, &agent.address);
+    let files = Gateways::on_redis(&format!("redis://{}", redis.address), SPEECH, &agent.address);
+    let disk = DiskGateway::start(SPEECH, &agent.address);
     let alive = Alive::default();
-    let gateways: Vec<Program> = (0..3).map(|_| alive.start(folder.path())).collect();
+    let gateways: Vec<Program> = (0..3).map(|_| files.start(&alive)).collect();
     let before = held(&gateways[0]);
     let (over, tally) = (Arc::new(AtomicBool::new(false)), Arc::new(Tally::default()));
     let running: Vec<JoinHandle<()>> = (0..clients)
         .map(|turn| {
+            let is_on_disk = turn % ON_DISK == ON_DISK - 1;
+            let (prefix, alive) = if is_on_disk { ("disk", &disk.alive) } else { ("soak", &alive) };
             let (alive, over, tally) = (alive.clone(), Arc::clone(&over), Arc::clone(&tally));
-            std::thread::spawn(move || client(turn, &alive, &tally, &over))
+            std::thread::spawn(move || client(prefix, turn, &alive, &tally, &over))
         })
         .collect();
     let (leaving, leader, dice) = (Vec::new(), 0, Dice(seed));
-    let mut world = World { alive, folder, gateways, leaving, servers, leader, redis, agent, dice };
+    let mut world = World { alive, files, disk, gateways, leaving, servers, leader, redis, agent, dice };
     let begun = Instant::now();
     let mut faults = Vec::new();
     while begun.elapsed() < Duration::from_secs(seconds) {
@@ -258,7 +278,7 @@ fn three_replicas_survive_random_faults() {
     assert!(lost * 20 <= finished, "too many runs could not go on");
     // Connections of clients that have gone are closed in a moment.
     std::thread::sleep(Duration::from_secs(5));
-    for gateway in &world.gateways {
+    for gateway in world.gateways.iter().chain([world.disk.gateway()]) {
         let after = held(gateway);
         println!("files and KiB of a fresh gateway {before:?}, now {after:?}");
         assert!(after.0 <= before.0 + 16, "open files: {before:?}, {after:?}");

@@ -1,4 +1,4 @@
-//! A TCP proxy that cuts connections, and leads to another server when it is told to.
+//! A TCP proxy that cuts connections, and switches to another server on request.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

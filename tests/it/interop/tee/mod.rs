@@ -12,7 +12,7 @@ use super::runlog::server::Server;
 
 const ANSWER: &str = "Summary: three apps are in sync. two issues are open.";
 
-/// Sub-agents and their tools; `clock` is asked by `jira`.
+/// Sub-agents and their tools; `jira` calls `clock`.
 const WORK: [(&str, &str); 3] = [("argocd", "list_apps"), ("jira", "search_issues"), ("clock", "read_clock")];
 
 fn variable(name: &str) -> PathBuf {
@@ -114,7 +114,7 @@ fn events(seen: &Value) -> &[Value] {
     seen["events"].as_array().unwrap()
 }
 
-/// The answer is the agent's own text, told once, after everything else that was said.
+/// The answer is the agent's own text, shown once, after all other content.
 fn answer_comes_once_and_last(seen: &Value) -> &[Value] {
     let events = events(seen);
     let is_answer = |event: &&Value| {

@@ -22,7 +22,7 @@ pub(super) const BINDINGS: [Binding; 3] = [Binding::JsonRpc, Binding::HttpJson, 
 /// The payloads of a stream.
 pub(super) type Payloads = BoxStream<'static, Bytes>;
 
-/// The item of a payload: an object whose only member says what it is.
+/// Returns the item of a payload: an object whose only member names its kind.
 pub(super) fn item(payload: &Bytes, binding: Binding) -> Value {
     if binding == Binding::Grpc {
         return read_event(Version::V1, payload).unwrap().unwrap().to_json(Dialect::V1);
@@ -52,7 +52,7 @@ impl TaskReader {
         self
     }
 
-    /// Says something in a conversation of that name.
+    /// Sends a message in a context of that name.
     pub(super) async fn send(&self, context: &str) -> Payloads {
         let mut message = user_message("m", None, vec![Part::text("go on")]);
         message.context_id = context.to_owned().into();

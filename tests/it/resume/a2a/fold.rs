@@ -1,5 +1,5 @@
-//! What a client of A2A holds that folds the items of a stream, as the protocol says: artifacts by id, what was said in
-//! statuses one after another, and the last state. How text was cut into chunks is not part of it.
+//! The state of an A2A client that folds the items of a stream as the protocol defines: artifacts by id, status
+//! messages in order, and the last state. Chunk boundaries are not part of it.
 
 use aqueduct_adapter_a2a::mark;
 use serde_json::{Map, Value, json};
@@ -67,7 +67,7 @@ fn append(known: &mut Value, more: &Value) {
     parts.extend(list(more, "parts"));
     let mut metadata = object(known);
     for (key, value) in object(more) {
-        // The mark of the beginning says what the artifact is, and stays.
+        // The mark of the first chunk contains the kind of the artifact, and stays.
         if key != mark::KEY || !metadata.contains_key(mark::KEY) {
             metadata.insert(key, value);
         }

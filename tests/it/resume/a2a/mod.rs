@@ -108,7 +108,7 @@ impl Play {
         let sent = Begun::new(Binding::JsonRpc, reader.send(&self.name).await).await;
         let task = sent.first["task"]["id"].as_str().unwrap().to_owned();
         let _turn = self.busy.acquire().await.unwrap();
-        // Connections that nobody uses are closed after a while.
+        // Idle connections are closed after a while.
         let reader = reader.connected(&self.stage).await;
         let sent = tokio::spawn(Whole::read(sent));
         let lease = self.log.lease(&self.name).await;

@@ -1,7 +1,8 @@
-//! A log whose runs are written by a test: runs are opened by the gateway, and what it would append is left out.
+//! A log whose runs are written by a test: the gateway opens runs, and its own appends are dropped.
 //!
-//! The gateway's recorder and whoever started the run get each event as it comes. All others are held until the run has
-//! ended, and get their rest at once: what they are sent is the same, and thousands of them cost little.
+//! The gateway's recorder and the caller that started the run receive each event as it arrives. All other watchers are
+//! held until the run has ended, and receive the rest at once: the content is the same, and thousands of them cost
+//! little.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use aqueduct_runlog::{Control, Lease, LogError, Note, Page, Refused, RunLog, Run
 use serde_json::Value;
 use tokio::sync::watch;
 
-/// Those who get events as they come: the recorder and whoever started the run.
+/// The watchers that receive events as they arrive: the recorder and the caller that started the run.
 const LIVE: usize = 2;
 
-/// By run and number: how many have asked for what follows that number.
+/// By run and number: how many watchers have requested what follows that number.
 type Asked = HashMap<(RunId, u64), usize>;
 
 pub(super) struct Prompted {
@@ -48,7 +49,7 @@ impl Prompted {
         }
     }
 
-    /// Waits until event `number` of a run was taken by those who get it as it comes.
+    /// Waits until the live watchers have received event `number` of a run.
     pub(super) async fn taken(&self, run: &RunId, number: u64) {
         let place = (run.clone(), number);
         let mut asked = self.asked.subscribe();

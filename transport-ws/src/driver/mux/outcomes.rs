@@ -13,6 +13,7 @@ use crate::driver::subscriptions::Subscription;
 use crate::message::Reply;
 
 impl MuxSession {
+    /// Handles the result of a request that was served in the background.
     pub(super) fn handle_outcome(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Answered(reply) => self.replies.push_back(reply),

@@ -46,6 +46,7 @@ impl MuxSession {
             .push(Box::pin(async move { Outcome::Checked(Box::new(service.authenticate(caller).await)) }));
     }
 
+    /// Handles `list`: replies with the agents that the caller may run.
     pub(super) fn list(&mut self, reference: String) {
         let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
         let named = reference.clone();
@@ -60,6 +61,7 @@ impl MuxSession {
         );
     }
 
+    /// Handles `start`: starts a run of the named agent, or of the agent of the path, and watches it.
     pub(super) fn start(&mut self, reference: String, agent: Option<String>, input: &str) {
         let Some(agent) = agent.or_else(|| self.agent.clone()) else {
             let message = "a `start` message needs `agent` on a path that names none";
@@ -90,6 +92,7 @@ impl MuxSession {
         self.opening += usize::from(self.begin(Some(&named), work));
     }
 
+    /// Handles `watch`: watches a run after the event with the number `after`.
     pub(super) fn watch(&mut self, reference: String, run: String, after: u64, options: Option<&str>) {
         if let Some(refused) = self.refuse_run(&reference, &run) {
             return self.replies.push_back(refused);
@@ -136,15 +139,17 @@ impl MuxSession {
         Some(Reply::Error { reference: Some(reference.to_owned()), run: Some(run.to_owned()), code, message })
     }
 
+    /// Handles `unwatch`. The run continues.
     pub(super) fn unwatch(&mut self, run: String) {
         self.replies.push_back(if self.subscriptions.remove(&run) {
             Reply::Unwatched { run }
         } else {
-            let message = "this connection does not follow that run".to_owned();
+            let message = "this connection does not watch that run: send `watch` first".to_owned();
             Reply::Error { reference: None, run: Some(run), code: "not_found", message }
         });
     }
 
+    /// Handles `cancel`.
     pub(super) fn cancel(&mut self, reference: Option<String>, run: String) {
         let (service, caller) = (Arc::clone(&self.shared.service), Arc::clone(&self.caller));
         let named = reference.clone();
@@ -159,6 +164,7 @@ impl MuxSession {
         );
     }
 
+    /// Handles `publish`: opens a publication under the `ref` of the request.
     pub(super) fn publish(&mut self, reference: String, request: PublishRequest) {
         let limits = &self.shared.config.limits;
         if self.publishers.contains_key(&reference) {
@@ -227,6 +233,7 @@ fn declared_version(options: Option<&str>) -> Result<Option<String>, ServiceErro
     })
 }
 
+/// Returns the error for a `ref` that names no open publication.
 pub(super) fn unknown_publisher(reference: &str) -> Reply {
     Reply::error(
         Some(reference.to_owned()),

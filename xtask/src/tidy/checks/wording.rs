@@ -7,7 +7,8 @@ use crate::tidy::finding::Finding;
 use crate::tidy::model::{Model, TextFile};
 
 /// The crates whose comments are free of the phrases. A crate joins when its comments are.
-const CLEANED: [&str; 13] = [
+const CLEANED: [&str; 15] = [
+    "adapter-a2a/",
     "adapter-agui/",
     "adapter-magentic/",
     "aqueduct/",
@@ -15,6 +16,7 @@ const CLEANED: [&str; 13] = [
     "core/",
     "examples/",
     "fuzz/",
+    "gateway/",
     "runlog/",
     "runs/",
     "transport-grpc/",
@@ -24,9 +26,12 @@ const CLEANED: [&str; 13] = [
 ];
 
 /// A phrase in lower case, and its replacement.
-const PHRASES: [(&str, &str); 8] = [
+const PHRASES: [(&str, &str); 11] = [
     ("whoever", ROLE),
     ("somebody", ROLE),
+    ("anybody", ROLE),
+    ("everybody", ROLE),
+    ("those who", ROLE),
     ("nobody", "name the role: no caller, no watcher, no replica"),
     ("told", "use a technical verb: reported, returned, emitted, notified"),
     ("heard", "use `received`, or name what has arrived"),
@@ -96,7 +101,7 @@ mod tests {
     fn longer_words_code_tests_and_other_crates_pass() {
         let text = "//! Returns a value for every renewal.\nlet told = \"whoever\";\n";
         assert_eq!(found(check, &file("core/src/a.rs", text)), [""; 0]);
-        for path in ["core/src/tests.rs", "gateway/src/a.rs", "core/src/generated/a.rs", "core/README.md"] {
+        for path in ["core/src/tests.rs", "tests/it/a.rs", "core/src/generated/a.rs", "core/README.md"] {
             assert_eq!(found(check, &file(path, "/// Whoever is told.\n")), [""; 0], "{path}");
         }
     }

@@ -1,5 +1,5 @@
-//! The answer to a message that was lost before it named a task: the task is looked for, and the turn goes on with it. If it
-//! is not found, the turn ends as the loss says.
+//! A response that was lost before it named a task: the task is searched for, and the turn continues with it. If it is
+//! not found, the turn ends with the original error.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::super::connection::{Answer, Incoming};
 use super::super::find;
 use super::{Active, Dedup, client_config};
 
-/// How the answer to a message was lost before it named a task.
+/// How the response to a message was lost before it named a task.
 pub(super) enum LostAnswer {
     Cut(WireError),
     /// The stream ended without an event.
@@ -23,8 +23,8 @@ pub(super) enum LostAnswer {
 }
 
 impl LostAnswer {
-    /// The loss that the end of a stream comes to. Returns `None` for an end that is an answer, and for a timeout: an agent
-    /// that does not answer has nothing to tell about its tasks.
+    /// Classifies the end of a stream. Returns `None` for an end that is a response, and for a timeout: an agent that
+    /// does not respond does not list its tasks either.
     pub(super) fn of(ended: &Incoming) -> Option<Self> {
         match ended {
             Incoming::Cut(reason, code) if *code == RunFailure::UPSTREAM_ENDED => {
@@ -37,24 +37,26 @@ impl LostAnswer {
 }
 
 impl Active {
-    /// Returns `true` if the task of the message can be looked for: the agent has not named it, and may have begun it.
+    /// Returns `true` if the task of the message can be searched for: the agent has not named it, and may have started
+    /// it.
     pub(super) fn can_search(&self) -> bool {
         let is_new =
             self.lost_answer.is_none() && !self.client.has_heard() && self.client.task_ref().is_none();
         is_new && matches!(self.dedup, Dedup::Done(_)) && find::can_find(&self.card)
     }
 
-    /// Looks for the task of the message, whose answer was lost.
+    /// Searches for the task of the message whose response was lost.
     pub(super) fn search(&mut self, lost: LostAnswer) {
         self.lost_answer = Some(lost);
         let (shared, card) = (Arc::clone(&self.shared), Arc::clone(&self.card));
         let (context, sent) = (Arc::clone(&self.request.context), self.sent.clone());
         self.requests.push(Box::pin(async move {
-            let found = find::find(&shared.connection, &card, &*context, &sent, 1).await;
+            let found = find::find(&shared.connection, &card, &*context, &sent, (1, None)).await;
             (Purpose::Send, Answer::Found(found))
         }));
     }
 
+    /// Continues with the task that was found, or ends the turn with the original error.
     pub(super) fn handle_found(&mut self, found: Result<TaskRef, String>) {
         let task = match found {
             Ok(task) => task,

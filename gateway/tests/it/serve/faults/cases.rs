@@ -7,12 +7,12 @@ use tokio::net::TcpListener;
 
 use super::super::support::{Asked, Say, Upstream, http, read_request, sse};
 
-/// What an AG-UI agent says before it fails.
+/// The events of an AG-UI agent before it fails.
 pub(super) const AGUI_BEGUN: &str = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n\
     data: {\"type\":\"TEXT_MESSAGE_START\",\"messageId\":\"m\",\"role\":\"assistant\"}\n\n\
     data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"m\",\"delta\":\"half an\"}\n\n";
 
-/// An A2A task of which nothing is heard yet.
+/// An A2A task without content.
 pub(super) const A2A_TASK: &str = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"task\":{\"id\":\"T\",\"contextId\":\"C\",\
     \"status\":{\"state\":\"TASK_STATE_WORKING\"}}}}\n\n";
 
@@ -109,7 +109,7 @@ pub(super) async fn closed_port() -> String {
     format!("http://{}", listener.local_addr().unwrap())
 }
 
-/// Whoever comes back to the task of an agent that failed finds that it has forgotten it.
+/// A gateway that returns to the task of an agent that failed gets `Task not found`.
 fn answer(faults: &[Fault], asked: &Asked) -> Say {
     if asked.body["method"].as_str().is_some_and(|method| method != "SendStreamingMessage") {
         let error = json!({ "code": -32001, "message": "Task not found" });

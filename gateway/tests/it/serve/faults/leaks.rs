@@ -21,7 +21,7 @@ const RUNS: usize = 10_000;
 const WORKERS: usize = 32;
 /// What memory may differ by. The allocator returns pages as it likes; a leak of a kilobyte per run would be 10 MiB.
 const MEMORY_BOUND_KIB: u64 = 4 * 1024;
-/// An agent that failed may be told good-bye for ten seconds; nothing is asserted to be fast.
+/// The cancel at an agent that failed may take ten seconds; no assertion depends on speed.
 const SETTLED_WITHIN: Duration = Duration::from_secs(40);
 
 /// What a process holds.

@@ -42,7 +42,7 @@ async fn an_agent_that_is_lost_after_its_task_is_told_with_the_cause() {
     served.idle().await;
 }
 
-/// Each run is cut at another byte. Whoever comes back for its task is cut there too, or after the task.
+/// Each run is cut at another byte. The stream that resumes its task is cut there too, or after the task.
 #[tokio::test]
 async fn a_stream_of_a2a_cut_at_every_byte_ends_well_formed() {
     let whole = sse(&[A2A_TASK, A2A_CHUNK].concat());

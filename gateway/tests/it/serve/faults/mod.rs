@@ -1,5 +1,5 @@
-//! Upstreams that fail in every way: the frontend always gets a well-formed stream that ends with an error which names
-//! the cause, the log says the same with the id of the run, and nothing is left behind.
+//! Upstreams that fail in every way: the frontend always receives a well-formed stream that ends with an error which
+//! names the cause, the log contains the same with the id of the run, and no resource is leaked.
 
 mod cases;
 mod leaks;
@@ -79,7 +79,7 @@ async fn an_agent_that_is_silent_runs_into_its_timeout() {
     }
 }
 
-/// However many bytes come before the cut, what was said is kept, closed and followed by an error.
+/// At whatever byte the stream is cut, the content before the cut is kept, closed and followed by an error.
 #[tokio::test]
 async fn a_stream_cut_at_every_byte_ends_well_formed() {
     let whole = sse(AGUI_BEGUN);

@@ -54,7 +54,7 @@ async fn agents_of_one_run_may_be_called_through_any_gateway() {
     assert_eq!(answer(&events), "all is well");
 }
 
-/// What a supervisor says follows from what it heard: nobody sees it the other way round.
+/// Events of a sub-agent come before the events that its supervisor derives from them, for every watcher.
 #[tokio::test]
 async fn what_a_sub_agent_said_comes_before_what_its_supervisor_made_of_it() {
     const ROUNDS: usize = 60;
@@ -131,7 +131,7 @@ async fn a_task_that_is_polled_through_another_gateway_is_one_lane() {
     assert_eq!(lanes(&scene.run("s", "r").await), [lane("a", "", "one two", "success")]);
 }
 
-/// As if the gateway that carries the call had died: its side run is ended by whoever finds it.
+/// As if the replica that forwards the call had died: the replica that finds its side run ends it.
 #[tokio::test]
 async fn a_gateway_that_dies_with_a_call_leaves_a_lane_that_failed() {
     let door = Door::default();
@@ -220,7 +220,7 @@ async fn a_frontend_that_comes_back_to_another_gateway_sees_the_lanes_to_their_e
     assert_eq!(events(&scene.get("/runs/r/events?protocolVersion=1.0").await), all);
 }
 
-/// Side runs are nobody's: neither lists nor watchers find them, and none is left open.
+/// Side runs belong to no principal: neither lists nor watchers find them, and none is left open.
 #[tokio::test]
 async fn nothing_is_left_of_a_call_and_nobody_sees_how_it_was_carried() {
     let door = Door::default();

@@ -1,4 +1,4 @@
-//! What goes wrong below a supervisor: lanes end as they did, and the run as the supervisor says.
+//! Failures below a supervisor: each lane ends with its own outcome, and the run with that of the supervisor.
 
 use std::time::Duration;
 
@@ -293,7 +293,8 @@ async fn a_supervisor_that_hangs_up_cuts_the_lane_and_cancels_nothing(place: Pla
             let mut stream = client.open_stream(request).await.unwrap();
             while !stream.next().await.unwrap().unwrap().data.contains("working on it") {}
             drop(stream);
-            // The gateway sees that when the system tells it; the answer must not come before.
+            // The gateway detects the closed connection when the system reports it; the response must not arrive
+            // before.
             tokio::time::sleep(Duration::from_millis(300)).await;
         })
     })

@@ -114,7 +114,7 @@ async fn each_relation_works_over_grpc(place: Place) {
         let supervisor = supervisor(&door, move |door, asked| {
             let how = how(&asked);
             Box::pin(async move {
-                // The gateway must have heard of the supervisor's context.
+                // The gateway must have received the supervisor's context.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 assert!(call(&door, "a", Version::V1, true, &how).await.contains("hello"));
             })
@@ -236,8 +236,8 @@ async fn seen(who: &'static str, over_grpc: bool, relation: usize, more: &str) -
     lanes(&events).len()
 }
 
-/// A call belongs to a run of its own principal, or the called agent names the principal as a supervisor; and where there
-/// is more than one principal, tokens alone relate unless the configuration says otherwise.
+/// A call is related to a run of its own principal, or the called agent lists the principal as a supervisor; with more
+/// than one principal only tokens relate, unless the configuration sets more kinds.
 #[tokio::test]
 async fn a_call_is_related_within_one_principal_in_every_binding() {
     let (token, trace, context) = (0, 3, 4);

@@ -193,7 +193,7 @@ async fn sub_agents_side_by_side_are_seen_live_each_in_its_lane(place: Place) {
     assert!(metrics.contains("aqueduct_tee_events_dropped_total 0\n"), "{metrics}");
 }
 
-/// An agent that says half, calls the next one, and says the rest.
+/// An agent that emits half of its text, calls the next agent, and emits the rest.
 async fn middle(door: &Door, id: &'static str, next: &'static str) -> Peer {
     let door = door.clone();
     Peer::start(move |asked, mut out| {
@@ -270,7 +270,7 @@ async fn each_relation_works_alone_and_without_any_the_call_passes(place: Place)
             let supervisor = supervisor(&door, move |door, asked| {
                 let how = how(&asked);
                 Box::pin(async move {
-                    // The gateway must have heard of the supervisor's context.
+                    // The gateway must have received the supervisor's context.
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                     assert!(door.call("a", &how).await.contains("hello"));
                 })
@@ -331,7 +331,7 @@ async fn a_sub_agent_is_handed_its_own_token(place: Place) {
     assert!(!asked.head.contains("mine"), "credentials of the caller stay here");
 }
 
-/// The lane belongs to the supervisor's tool call, where the supervisor tells one that speaks of the agent.
+/// The lane belongs to the supervisor's tool call, if the supervisor reports one that mentions the agent.
 async fn a_lane_belongs_to_the_tool_call_that_names_its_agent(place: Place) {
     let door = Door::default();
     let sub = Peer::saying(vec![begun("a"), chunk("a", "hi", false), done("a")]).await;
@@ -341,7 +341,7 @@ async fn a_lane_belongs_to_the_tool_call_that_names_its_agent(place: Place) {
         Box::pin(async move {
             out.begin().await;
             out.say(&[begun("S"), status("S", "WORKING", "🔧 Calling tool: **ask_weather**")].concat()).await;
-            // The gateway must have heard of the call.
+            // The gateway must have received the call.
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             door.call("weather", &Called::by(&asked)).await;
             out.say(&status("S", "WORKING", "✅ Tool **ask_weather** completed")).await;

@@ -99,7 +99,7 @@ async fn a_blocking_call_is_seen_too(place: Place) {
     assert_eq!(lanes(&events), [lane("a", "", "the whole answer", "success")]);
 }
 
-/// A task that is looked at from time to time stays one lane, and nothing of it is told twice.
+/// A task that is polled stays one lane, and nothing of it is emitted twice.
 async fn a_task_that_is_polled_is_one_lane(place: Place) {
     let door = Door::default();
     let sub = Peer::start(|asked, out| {

@@ -43,7 +43,7 @@ impl Peer {
         Self { url, asked }
     }
 
-    /// An agent that says these frames, whoever asks, and then hangs up.
+    /// Starts an agent that responds to every request with these frames, and then closes the connection.
     pub(super) async fn saying(frames: Vec<String>) -> Self {
         Self::start(move |asked, out| {
             let frames = frames.clone();

@@ -19,7 +19,7 @@ use super::{Place, Scene, lane, lanes, supervisor};
 /// Far longer than anything here takes.
 const SOON: Duration = Duration::from_secs(30);
 
-/// A sub-agent that asks, and says what it was answered. A reply with `again` is asked once more.
+/// A sub-agent that asks, and repeats the reply. A reply with `again` is asked once more.
 async fn asking() -> Peer {
     Peer::start(|asked, out| {
         Box::pin(async move {
@@ -221,7 +221,7 @@ async fn a_blocking_call_is_held_too() {
     assert_eq!(lanes(&second), [lane("a", "", "prod", "success")]);
 }
 
-/// Nobody answers: the supervisor gets the question after all, and a late reply is refused by name.
+/// Without a reply the supervisor receives the interrupt, and a late reply is refused by name.
 #[tokio::test]
 async fn a_question_without_a_reply_goes_to_the_supervisor() {
     let (door, sub) = (Door::default(), asking().await);

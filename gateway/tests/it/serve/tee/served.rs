@@ -17,6 +17,7 @@ everywhere!(
     an_a2a_agent_behind_the_gateways_own_server_is_a_lane_too,
     a_served_agent_is_cancelled_with_the_run,
     what_leads_to_a_run_leads_to_no_run_below_it,
+    a_client_that_comes_back_to_a_task_is_no_lane_of_it,
 );
 
 const HELPER: &str = "[[step]]\nthinking = \"Let me see.\"\n[[step]]\ntool = \"search\"\narguments = '{\"q\":1}'\n\
@@ -135,4 +136,47 @@ async fn what_leads_to_a_run_leads_to_no_run_below_it(place: Place) {
     let seen = lanes(&scene.run("s", "r").await);
     assert_eq!(seen.iter().map(|lane| &*lane.0).collect::<Vec<_>>(), ["helper", "a"], "{seen:?}");
     assert_eq!(seen[1].2, "hello");
+}
+
+/// A client whose stream was cut subscribes in the trace in which it sent the message: that of the run behind the task.
+async fn a_client_that_comes_back_to_a_task_is_no_lane_of_it(place: Place) {
+    let door = Door::default();
+    let script = "[[step]]\ntext = \"On my way.\"\n[[step]]\nwait = \"600s\"\n";
+    let nobody = Peer::saying(Vec::new()).await;
+    let scene = scene(place, &door, &nobody, script).await;
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned();
+    let how = Called { headers: vec![("traceparent", trace)], ..Called::default() };
+    let ask = |method: &str, params: &Value| {
+        let request = door.request("helper", method, &how);
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        request.map(|_| body.to_string().into())
+    };
+    let sent = door.request("helper", "SendStreamingMessage", &how);
+    let mut stream = scene.client.open_stream(sent).await.unwrap();
+    let mut task = Value::Null;
+    while let Some(event) = stream.next().await {
+        let event: Value = serde_json::from_str(&event.unwrap().data).unwrap();
+        let named = &event["result"]["task"]["id"];
+        if named.is_string() {
+            task = named.clone();
+        }
+        if event.to_string().contains("way.") {
+            break;
+        }
+    }
+    drop(stream);
+    let by_id = json!({ "id": task });
+    let mut again = scene.client.open_stream(ask("SubscribeToTask", &by_id)).await.unwrap();
+    assert!(again.next().await.unwrap().unwrap().data.contains("way."));
+    scene.send(ask("GetTask", &by_id)).await;
+    scene.send(ask("CancelTask", &by_id)).await;
+    while again.next().await.is_some_and(|event| event.is_ok()) {}
+    let path = format!("/runs/{}/events?after=0&protocolVersion=1.0", task.as_str().unwrap());
+    let whole = super::super::support::events(&scene.get(&path).await);
+    assert_eq!(lanes(&whole), [], "{whole:#?}");
+    let metrics = scene.metrics().await;
+    let by_trace =
+        metrics.lines().find_map(|line| line.strip_prefix("aqueduct_tee_calls_total{relation=\"trace\"} "));
+    assert_ne!(by_trace, Some("0"), "the trace leads to the run of the task");
+    assert!(by_trace.is_some(), "{metrics}");
 }

@@ -36,7 +36,7 @@ async fn a_call_of_another_principal_is_no_part_of_a_run_by_token_trace_or_conte
                 headers.push(("authorization", format!("Bearer {token}")));
                 let how = Called { headers, ..called };
                 Box::pin(async move {
-                    // The gateway must have heard of the supervisor's context.
+                    // The gateway must have received the supervisor's context.
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                     let answer = door.call("a", &how).await;
                     // A context belongs to the principal that used it first.

@@ -122,7 +122,7 @@ impl Turn {
     }
 
     async fn send(&self, event: Event) {
-        // Nobody takes it: the turn was stopped.
+        // The receiver is gone: the turn was stopped.
         let _ = self.events.send(event).await;
     }
 

@@ -21,7 +21,7 @@ struct Tally {
     longest: Duration,
     /// Whose that was.
     slowest: String,
-    /// The longest pause while nobody was killed: how far the machine is behind by itself.
+    /// The longest pause while no gateway was killed: the delay of the machine itself.
     quiet: Duration,
     came_back: usize,
     lost: usize,
@@ -30,7 +30,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Checks one run: its stream is whole, and says what the agent said.
+    /// Checks one run: its stream is complete, and has the content of the agent.
     fn add(&mut self, run: &str, agent: &str, seen: &Seen, alive: &Alive) {
         check(run, seen, &whole(&alive.any(0), run));
         if seen.longest_pause > self.longest {
@@ -77,7 +77,8 @@ fn clients_survive_the_death_of_every_replica_and_of_redis() {
     clients.extend(spawn_clients(more, AGENTS, &alive, "second"));
     alive.wait_for(runs + more);
     replace(&mut sdk);
-    // After a failure of the log nobody is taken for dead within a lease: what the third one left is taken up before that.
+    // After a failure of the log no owner counts as dead within a lease: the runs of the third one are taken over
+    // before that.
     std::thread::sleep(LEASE + MARGIN);
     server.crash();
     let mut tally = Tally::default();

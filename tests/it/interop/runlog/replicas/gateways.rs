@@ -16,7 +16,7 @@ pub(crate) const LEASE: Duration = Duration::from_secs(3);
 /// What is allowed beyond the lease: a look of the sweeper, the taking over, and coming back.
 pub(crate) const MARGIN: Duration = Duration::from_secs(3);
 
-/// What the agent says, and how fast.
+/// The text of the agent, and its pace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Speech {
     pub(crate) words: usize,
@@ -56,12 +56,12 @@ fn start(folder: &Path) -> Program {
     Program::start(program, &["serve", "--config", config.to_str().unwrap()])
 }
 
-/// A folder with the configuration of a gateway on that Redis whose agent `slow` says that itself.
+/// Creates a folder with the configuration of a gateway on that Redis, whose agent `slow` is a script.
 pub(crate) fn configuration(server: &Server, speech: Speech) -> TempDir {
     configured(server, speech, "")
 }
 
-/// The same with an agent `task` that says it over A2A.
+/// As above, with an agent `task` over A2A.
 pub(crate) fn with_upstream(server: &Server, speech: Speech, upstream: &Program) -> TempDir {
     configured(server, speech, &task(upstream))
 }
@@ -73,22 +73,34 @@ pub(crate) fn with_upstream_by_default(server: &Server, speech: Speech, upstream
 
 /// The same with the Redis and the agent at these addresses; `posted` is that agent over AG-UI.
 pub(crate) fn task_at(redis: &str, speech: Speech, agent: &str) -> TempDir {
-    let task = format!(
-        "[agents.task]\na2a = {{ url = \"http://{agent}/a2a/slow\" }}\n\
-         [agents.posted]\nagui = {{ url = \"http://{agent}/agents/slow\" }}\n"
-    );
-    let config = format!("{PLACE}[runs]\nlog = \"redis\"\nredis = \"file:redis-url\"\n{SLOW}{task}");
+    let agents = agents_at(agent);
+    let config = format!("{PLACE}[runs]\nlog = \"redis\"\nredis = \"file:redis-url\"\n{SLOW}{agents}");
     let folder = folder(speech, &config);
     std::fs::write(folder.path().join("redis-url"), redis).unwrap();
     folder
 }
 
+fn agents_at(agent: &str) -> String {
+    format!(
+        "[agents.task]\na2a = {{ url = \"http://{agent}/a2a/slow\" }}\n\
+         [agents.posted]\nagui = {{ url = \"http://{agent}/agents/slow\" }}\n"
+    )
+}
+
 /// The same on disk.
 pub(crate) fn on_disk(speech: Speech, upstream: &Program) -> TempDir {
+    with_folder(speech, &task(upstream))
+}
+
+/// The same with the agent at that address.
+pub(crate) fn on_disk_at(speech: Speech, agent: &str) -> TempDir {
+    with_folder(speech, &agents_at(agent))
+}
+
+fn with_folder(speech: Speech, agents: &str) -> TempDir {
     let folder = folder(speech, "");
     let runs = folder.path().join("runs");
-    let config =
-        format!("{PLACE}[runs]\nlog = \"disk\"\nfolder = \"{}\"\n{SLOW}{}", runs.display(), task(upstream));
+    let config = format!("{PLACE}[runs]\nlog = \"disk\"\nfolder = \"{}\"\n{SLOW}{agents}", runs.display());
     std::fs::write(folder.path().join("aqueduct.toml"), config).unwrap();
     folder
 }
@@ -108,7 +120,7 @@ fn on_redis(server: &Server, speech: Speech, more: &str) -> TempDir {
     folder
 }
 
-/// An A2A agent in a process of its own, which nobody kills.
+/// An A2A agent in a process of its own, which is never killed.
 pub(crate) fn upstream(speech: Speech) -> (Program, TempDir) {
     let folder = folder(speech, &format!("{PLACE}{SLOW}"));
     (start(folder.path()), folder)
@@ -179,7 +191,7 @@ impl Alive {
         }
     }
 
-    /// Waits until the agents of so many runs have said something.
+    /// Waits until the agents of so many runs have emitted something.
     pub(crate) fn wait_for_words(&self, runs: usize) {
         while self.spoken.load(Ordering::Relaxed) < runs {
             std::thread::sleep(Duration::from_millis(10));
@@ -191,7 +203,7 @@ impl Alive {
         self.hosts.lock().unwrap().clone()
     }
 
-    /// True as long as nobody was killed.
+    /// Returns `true` while no gateway was killed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.killed.load(Ordering::Relaxed) == 0
     }

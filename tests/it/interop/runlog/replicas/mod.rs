@@ -14,10 +14,10 @@ use serde_json::Value;
 use super::server::Server;
 use gateways::configuration;
 pub(crate) use gateways::{
-    Alive, Speech, host, on_disk, signal, task_at, upstream, with_upstream_by_default,
+    Alive, Speech, host, on_disk, on_disk_at, signal, task_at, upstream, with_upstream_by_default,
 };
 use stream::joined;
-pub(crate) use stream::{Seen, check, spawn_clients, texts, whole};
+pub(crate) use stream::{Seen, check, spawn_clients, spawn_clients_slowly, texts, whole};
 
 /// A quarter of a minute.
 const SPEECH: Speech = Speech { words: 150, pace: Duration::from_millis(100) };

@@ -13,7 +13,7 @@ use super::super::variable;
 use super::gateways::Alive;
 use super::stream::Seen;
 
-/// The process, and the thread that reads what it says.
+/// The process, and the thread that reads its output.
 pub(super) struct SdkClients {
     process: Child,
     reader: JoinHandle<Vec<(String, String, Seen)>>,
@@ -49,7 +49,7 @@ impl SdkClients {
         clients
     }
 
-    /// Says which gateways are alive.
+    /// Sends the list of live gateways.
     pub(super) fn tell(&mut self, alive: &Alive) {
         writeln!(self.process.stdin.as_mut().unwrap(), "{}", json!(alive.all())).unwrap();
     }

@@ -28,9 +28,15 @@ pub(crate) struct Seen {
     pub(crate) events: Vec<Value>,
     pub(crate) last_id: String,
     pub(crate) longest_pause: Duration,
-    /// The same as long as nobody was killed.
+    /// As above, while no gateway was killed.
     pub(crate) quiet_pause: Duration,
     pub(crate) connections: usize,
+    /// The pause before the first event of each connection but the first.
+    pub(crate) gaps: Vec<Duration>,
+    pub(crate) first_at: Option<Instant>,
+    /// The first event of the second connection.
+    pub(crate) moved_at: Option<Instant>,
+    pub(crate) last_at: Option<Instant>,
 }
 
 pub(crate) fn is_terminal(event: &Value) -> bool {
@@ -71,6 +77,7 @@ impl Seen {
         response.read_line(&mut line)?;
         answered(line.split(' ').nth(1).and_then(|status| status.parse().ok()));
         line.clear();
+        let mut is_back = self.connections > 0;
         while response.read_line(&mut line)? > 0 {
             if let Some(found) = line.strip_prefix("id: ") {
                 found.trim().clone_into(&mut id);
@@ -82,7 +89,13 @@ impl Seen {
                         self.quiet_pause = self.longest_pause;
                     }
                 }
-                *since = Instant::now();
+                let now = Instant::now();
+                if std::mem::take(&mut is_back) && self.last_at.is_some() {
+                    self.gaps.push(since.elapsed());
+                    self.moved_at.get_or_insert(now);
+                }
+                self.first_at.get_or_insert(now);
+                (*since, self.last_at) = (now, Some(now));
                 let event = serde_json::from_str(data).unwrap();
                 hear(&event);
                 self.events.push(event);
@@ -116,7 +129,7 @@ impl Seen {
         hangs: Duration,
     ) -> Option<Self> {
         let mut seen = Self::default();
-        let (mut since, mut progress) = (Instant::now(), Instant::now());
+        let mut since = Instant::now();
         let (host, body) = (alive.any(turn), input(run, "hello"));
         let start = start_request(&host, agent, &body);
         seen.read(&host, &start, &mut since, |_| (), || false).ok();
@@ -126,19 +139,26 @@ impl Seen {
             let host = alive.any(turn + seen.connections);
             let again = resume_request(&host, run, &seen.last_id);
             let status = seen.read_status(&host, &again, &mut since);
-            if seen.events.len() > known {
-                progress = Instant::now();
-            }
             // It never began: a run that a client has seen is there.
             if seen.events.is_empty() && status == Some(404) {
                 return None;
             }
-            assert!(progress.elapsed() < hangs, "{run} hangs after {:?}: {status:?}", seen.last_id);
+            assert!(since.elapsed() < hangs, "{run} hangs: {status:?}, {}", seen.summary());
             if status != Some(200) || seen.events.len() == known {
                 std::thread::sleep(Duration::from_millis(100));
             }
         }
         Some(seen)
+    }
+
+    /// How many events of which type, and the last of them.
+    fn summary(&self) -> String {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for event in &self.events {
+            *counts.entry(event["type"].to_string()).or_default() += 1;
+        }
+        let last: Vec<String> = self.events.iter().rev().take(3).map(Value::to_string).collect();
+        format!("{} connections, after {:?}, {counts:?}, the last {last:?}", self.connections, self.last_id)
     }
 
     /// The whole run as any gateway tells it afterwards, however often it takes.
@@ -200,7 +220,7 @@ pub(crate) fn texts(events: &[Value]) -> Vec<String> {
     texts.into_values().collect()
 }
 
-/// The whole run as a gateway tells it afterwards.
+/// Reads the complete run from a gateway afterwards.
 pub(crate) fn whole(host: &str, run: &str) -> Vec<Value> {
     let mut seen = Seen::default();
     let request = whole_request(host, run);
@@ -260,13 +280,24 @@ pub(crate) fn spawn_clients(
     alive: &Alive,
     prefix: &str,
 ) -> Vec<JoinHandle<(String, Seen)>> {
-    (0..runs)
-        .map(|turn| {
-            let (alive, run) = (alive.clone(), format!("{prefix}-{turn}"));
-            std::thread::spawn(move || {
-                let seen = Seen::follow(&run, agents[turn % agents.len()], &alive, turn);
-                (run, seen)
-            })
+    spawn_clients_slowly(runs, agents, alive, prefix, Duration::ZERO)
+}
+
+/// The same, one after another with a pause in between.
+pub(crate) fn spawn_clients_slowly(
+    runs: usize,
+    agents: &'static [&'static str],
+    alive: &Alive,
+    prefix: &str,
+    pause: Duration,
+) -> Vec<JoinHandle<(String, Seen)>> {
+    let spawn = |turn: usize| {
+        std::thread::sleep(pause);
+        let (alive, run) = (alive.clone(), format!("{prefix}-{turn}"));
+        std::thread::spawn(move || {
+            let seen = Seen::follow(&run, agents[turn % agents.len()], &alive, turn);
+            (run, seen)
         })
-        .collect()
+    };
+    (0..runs).map(spawn).collect()
 }

@@ -1,9 +1,9 @@
 //! JSON string escaping: runs of plain bytes are copied at once.
 
-use aqueduct_core::json::plain_prefix;
+use super::plain_prefix;
 
 /// Appends `text` as the inside of a JSON string, escaped as `serde_json` does.
-pub(super) fn escape_into(text: &str, out: &mut Vec<u8>) {
+pub fn escape_into(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     let mut rest = bytes;
     loop {

@@ -1,0 +1,168 @@
+//! Status texts and messages read by the [`Template`] of an earlier one, without parsing the frame.
+//!
+//! Frameworks that stream in status texts send the same frame again and again with another message id, another text and
+//! another time, and up to a page of metadata around them. The template gives these three; everything else was decoded with
+//! the frame that the template was learned from. From there on a text takes the general way
+//! ([`Decoder::stream_text`](super::speech)), so this module decides nothing about texts.
+//!
+//! Invariant: the events are those of the general way (property test in `known/tests.rs`). A frame is learned only if it is a
+//! text of a task that works, with one part of plain text, and nothing that has an effect of its own beside it.
+
+use std::sync::Arc;
+
+use aqueduct_core::{Metadata, Source, SourceEvent};
+
+use super::sink::Sink;
+use super::speech::Spoken;
+use super::{Decoder, metadata, shared};
+use crate::mark::Mark;
+use crate::wire::template::{Hole, HoleKind, Template};
+use crate::wire::{Frame, Message, Part, Raw, StateClass, StreamItem, TaskState, Text, time};
+
+/// Templates that are known at once: an agent and one of its sub-agents may speak in turns.
+const KNOWN: usize = 2;
+/// Bytes of a frame without its holes. Google ADK sends about 900.
+const KNOWN_BYTES: usize = 4 * 1024;
+
+/// The roles of the holes.
+const ROLES: usize = 3;
+const TEXT: usize = 0;
+const MESSAGE_ID: usize = 1;
+const TIME: usize = 2;
+
+/// The templates of the latest texts of a stream, in the order they were learned.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known(Vec<Shape>);
+
+/// A template, and what frames of it have in common.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    template: Template,
+    fixed: Fixed,
+}
+
+/// What is decoded of a frame beside its holes.
+#[derive(Debug, Clone, Default)]
+struct Fixed {
+    /// Set for a message that is no status.
+    is_bare: bool,
+    /// The metadata of the message.
+    own: Option<Raw<'static>>,
+    /// The metadata of the event.
+    beside: Option<Arc<Metadata>>,
+    /// The sub-agent whose text it is.
+    speaker: Option<Source>,
+}
+
+impl Decoder {
+    /// Handles a frame if it is of a known template. Returns `false` if it is not.
+    pub(super) fn handle_known(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) -> bool {
+        if self.known.0.is_empty() || self.settled.is_some() || self.unread.is_some() {
+            return false;
+        }
+        let of = |shape: &Shape| Some((shape.template.read::<ROLES>(frame.data)?, shape.fixed.clone()));
+        let Some((places, fixed)) = self.known.0.iter().find_map(of) else { return false };
+        // An `event: error` is one whatever its payload looks like.
+        if frame.event == Some("error") {
+            return false;
+        }
+        let [Some(text), Some(message_id), Some(time)] = places.map(|place| place.text(frame.data)) else {
+            return false;
+        };
+        let message = Message {
+            message_id: Text(message_id),
+            parts: vec![Part::text(Text(text))],
+            metadata: fixed.own,
+            ..Message::default()
+        };
+        let mut sink = Sink::new(frame.data, out);
+        if fixed.is_bare {
+            self.message_on_task(message, &mut sink);
+        } else {
+            let at = time::parse(&time);
+            let spoken = Spoken { message, beside: fixed.beside, at, live: true, is_bare: false };
+            self.work_on(Some(spoken), fixed.speaker, &mut sink);
+        }
+        true
+    }
+
+    /// Returns the template of an item, if further frames of it can be read here. Call it before the item is handled, and
+    /// [`learn`](Self::learn) afterwards.
+    pub(super) fn lesson(&self, item: &StreamItem<'_>, data: &str) -> Option<Shape> {
+        let (message, time, event) = match item {
+            StreamItem::Status(update) if is_plain_state(&update.status.state) => {
+                let is_plain = update.extra.is_empty() && update.status.extra.is_empty();
+                let message = update.status.message.as_ref().filter(|_| is_plain)?;
+                (message, update.status.timestamp.as_str(), update.metadata.as_ref())
+            }
+            StreamItem::Message(message) => (message, "", None),
+            _ => return None,
+        };
+        let is_own = item.task_id().is_empty() || *self.memory.task_id == *item.task_id();
+        let is_marked = self.reads_marks() && Mark::read(message.metadata.as_ref()).is_some();
+        if self.is_first || self.memory.task_id.is_empty() || !is_own || is_marked {
+            return None;
+        }
+        let text = plain_text(message)?;
+        let holes = [(text, TEXT), (message.message_id.as_str(), MESSAGE_ID), (time, TIME)];
+        let holes = holes.into_iter().filter(|(content, _)| !content.is_empty());
+        let holes = holes.map(|(content, role)| hole(data, content, role)).collect::<Option<Vec<Hole>>>()?;
+        let mut beside = Metadata::new();
+        metadata::put_event(&mut beside, event);
+        if event.is_some_and(|event| self.has_effect(event)) {
+            return None;
+        }
+        let is_bare = matches!(item, StreamItem::Message(_));
+        let own = message.metadata.clone().map(Raw::into_owned);
+        let fixed = Fixed { is_bare, own, beside: shared(beside), speaker: None };
+        Some(Shape { template: Template::new(data, holes, KNOWN_BYTES, String::new())?, fixed })
+    }
+
+    /// Keeps the template of an item that was handled.
+    pub(super) fn learn(&mut self, lesson: Option<Shape>) {
+        let Some(mut shape) = lesson.filter(|_| self.settled.is_none()) else { return };
+        if !shape.fixed.is_bare {
+            let none = Metadata::new();
+            let beside = shape.fixed.beside.clone();
+            // The item has set the agent's own name, so every further answer is the same.
+            shape.fixed.speaker = self.speaker(shape.fixed.own.as_ref(), beside.as_deref().unwrap_or(&none));
+        }
+        if self.known.0.len() >= KNOWN {
+            self.known.0.remove(0);
+        }
+        self.known.0.push(shape);
+    }
+
+    /// Returns `true` if the metadata of an event reports tokens or changes the shared state.
+    fn has_effect(&self, event: &Raw<'_>) -> bool {
+        let Some(event) = event.to_object() else { return false };
+        let recognisers = &self.config.recognisers;
+        recognisers.usage(&event).is_some() || recognisers.state(&event).is_some()
+    }
+}
+
+fn is_plain_state(state: &TaskState<'_>) -> bool {
+    state.class() == StateClass::Active && !matches!(state, TaskState::Other(_))
+}
+
+/// Returns the text of a message that has one part of plain text and nothing else to tell.
+fn plain_text<'m>(message: &'m Message<'_>) -> Option<&'m str> {
+    let [part] = message.parts.as_slice() else { return None };
+    let text = part.as_text()?;
+    let is_plain = message.extensions.is_empty()
+        && message.reference_task_ids.is_empty()
+        && message.extra.is_empty()
+        && !message.parts_as_content
+        && *part == Part::text(Text::new(text));
+    (is_plain && !text.is_empty()).then_some(text)
+}
+
+/// Returns the hole of a content that is a slice of the frame. Returns `None` for a content with escapes, which is a copy.
+fn hole(data: &str, content: &str, role: usize) -> Option<Hole> {
+    let start = content.as_ptr().addr().checked_sub(data.as_ptr().addr())?;
+    let place = start..start + content.len();
+    (data.get(place.clone())? == content).then_some(Hole { place, kind: HoleKind::Text, role })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! The steps of CI and of the night, as functions of the workspace.
+
+use anyhow::Result;
+
+use super::{builds, features, tools};
+use crate::fuzz::{self, Fuzzing};
+use crate::interop::{self, EVERYTHING, programs};
+use crate::project::Project;
+use crate::simulate::{self, Worlds};
+use crate::{codegen, mutants, tidy};
+
+/// A step: `cargo xtask test <name>` runs it alone.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(&Project) -> Result<()>,
+}
+
+/// Returns the steps before all others: seconds, and the build that they share.
+pub(crate) fn first() -> Vec<Step> {
+    vec![
+        Step { name: "tools", run: tools::check },
+        Step { name: "fmt", run: |project| project.cargo(["fmt", "--all", "--check"]).run() },
+        Step { name: "tidy", run: tidy::run },
+        Step { name: "shared", run: features::check_shared },
+        Step { name: "build", run: build },
+    ]
+}
+
+/// Returns the steps that run what was built.
+pub(crate) fn front() -> Vec<Step> {
+    vec![
+        Step { name: "tests", run: test },
+        Step { name: "simulation", run: |project| simulate::run(project, &Worlds::of_ci()) },
+        Step { name: "fuzz", run: |project| fuzz::run(project, &Fuzzing::of_ci()) },
+    ]
+}
+
+/// Returns the steps that also need the peers.
+pub(crate) fn with_peers() -> Vec<Step> {
+    vec![Step { name: "interop", run: |project| interop::run(project, &[], false) }]
+}
+
+/// Returns the steps that compile: they leave the processor to the front.
+pub(crate) fn beside() -> Vec<Step> {
+    vec![
+        Step { name: "clippy", run: lint },
+        Step { name: "codegen", run: |project| codegen::run(project, true) },
+        Step { name: "rustdoc", run: document },
+        Step { name: "doctests", run: |project| project.cargo(["test", "--doc"]).args(EVERYTHING).run() },
+        Step { name: "features", run: features::check },
+        Step { name: "wasm", run: builds::check_wasm },
+    ]
+}
+
+/// Returns the steps that take long, or need more than CI has.
+pub(crate) fn nightly() -> Vec<Step> {
+    vec![
+        Step { name: "oldest-compiler", run: builds::check_oldest },
+        Step { name: "dependencies", run: builds::check_dependencies },
+        Step { name: "semver", run: builds::check_semver },
+        Step { name: "more-worlds", run: |project| simulate::run(project, &Worlds::of_the_night()) },
+        Step { name: "more-fuzz", run: |project| fuzz::run(project, &Fuzzing::of_the_night()) },
+        Step { name: "soak", run: |project| interop::soak(project, 1, 10) },
+        Step { name: "frameworks", run: interop::run_nightly },
+        Step { name: "mutants", run: |project| mutants::run(project, None) },
+    ]
+}
+
+/// Builds all programs and tests, and lists the tests for the steps that run them.
+fn build(project: &Project) -> Result<()> {
+    programs::build(project)?;
+    if tools::has_nextest(project) { programs::list_tests(project) } else { Ok(()) }
+}
+
+fn lint(project: &Project) -> Result<()> {
+    project.cargo(["clippy", "--all-targets"]).args(EVERYTHING).args(["--", "-D", "warnings"]).run()
+}
+
+fn document(project: &Project) -> Result<()> {
+    project.cargo(["doc", "--no-deps"]).args(EVERYTHING).env("RUSTDOCFLAGS", "-D warnings").run()
+}
+
+/// Runs all tests but those with real peers. `--all-features` compiles and lints them; the step `interop`, which has the peers,
+/// runs them.
+fn test(project: &Project) -> Result<()> {
+    let modules = interop::test_modules();
+    let call = tools::test_runner(project)?;
+    if tools::has_nextest(project) {
+        let all = modules.map(|module| format!("test({module})")).collect::<Vec<_>>().join(" | ");
+        let threads = tools::waiting_threads();
+        return call.args(["--test-threads", &threads, "-E", &format!("not ({all})")]).run();
+    }
+    let skips = modules.flat_map(|module| ["--skip".to_owned(), module]);
+    call.args(["--lib", "--bins", "--tests", "--"]).args(skips).run()
+}

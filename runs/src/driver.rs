@@ -273,7 +273,7 @@ impl<'d> Machine<'d> {
                 (drive.keeping_ids(context), None, false, GoesOn::HereAlone, Duration::ZERO)
             }
             Begin::Takeover { context, response_id, opened_at, can_hand_over } => {
-                // A request that was only announced is looked for here to its end: handed over, it would be looked for anew.
+                // A request that was only announced is looked for here to its end: handed over, the search would start over.
                 let goes_on = if can_hand_over { GoesOn::Anywhere } else { GoesOn::IfLost };
                 (*context, response_id, true, goes_on, elapsed(opened_at, drive.runs.now()))
             }

@@ -186,7 +186,7 @@ impl<'a> Scan<'a> {
         }
         let digits = self.data.get(start..self.at)?;
         let is_number = !digits.is_empty() && (digits == "0" || !digits.starts_with('0'));
-        is_number.then(|| (start..self.at, HoleKind::Digits))
+        is_number.then_some((start..self.at, HoleKind::Digits))
     }
 
     fn object(&mut self, mut member: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {

@@ -175,7 +175,7 @@ mod tests {
         let place = template.frame.find("you").unwrap();
         let data = r#"{"id":12,"text":"Hello","to":"you"}"#;
         let contents = template.read::<2>(data).unwrap();
-        assert_eq!(&data[template.shifted(&(place..place + 3), &contents)], "you");
+        assert_eq!(data.get(template.shifted(&(place..place + 3), &contents)), Some("you"));
     }
 
     #[test]

@@ -26,7 +26,9 @@ pub(crate) fn run() {
         if is_wanted(&format!("encode AG-UI {name}, text deltas")) {
             let (events, mut out) = (deltas(EVENTS), Bytes::new(&settings));
             case(EVENTS, || {
-                events.iter().for_each(|event| out.write(event));
+                for event in &events {
+                    out.write(event);
+                }
                 out.take()
             });
         }

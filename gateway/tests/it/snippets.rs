@@ -243,7 +243,7 @@ fn check_foreign(words: &[String]) -> Result<(), String> {
             is_task.then_some(()).ok_or_else(|| format!("xtask has no task `{task}`"))
         }
         ["install", .., "--path", path] => {
-            root().join(path).is_dir().then_some(()).ok_or(format!("no folder {path}"))
+            root().join(path).is_dir().then_some(()).ok_or_else(|| format!("no folder {path}"))
         }
         _ => Ok(()),
     }

@@ -111,7 +111,9 @@ impl Run {
             Err(error) => return Err(Refused::new(error, events)),
         };
         let Body { events: kept, arena, .. } = &mut *body;
-        events.into_iter().for_each(|event| kept.push(arena.keep(event)));
+        for event in events {
+            kept.push(arena.keep(event));
+        }
         self.tell(&body);
         self.account.add(body.footprint() - before);
         Ok(head)
@@ -139,7 +141,7 @@ impl Run {
         let stored = body.events.since(start).take(max).zip(after.saturating_add(1)..);
         // Chunks do not tell how many events follow, and a list that grows would be copied.
         let mut events = Vec::with_capacity(body.events.len().saturating_sub(start).min(max));
-        events.extend(stored.map(|(event, number)| NumberedEvent { number, event: event.clone() }));
+        events.extend(stored.map(|(event, number)| NumberedEvent { number, event }));
         Ok(Page { events, head: body.ledger.state.head, closed: body.ledger.is_closed() })
     }
 

@@ -61,7 +61,7 @@ pub(crate) fn nightly() -> Vec<Step> {
         Step { name: "semver", run: builds::check_semver },
         Step { name: "more-worlds", run: |project| simulate::run(project, &Worlds::of_the_night()) },
         Step { name: "more-fuzz", run: |project| fuzz::run(project, &Fuzzing::of_the_night()) },
-        Step { name: "soak", run: |project| interop::soak(project, 1, 10, 60) },
+        Step { name: "soak", run: |project| interop::soak(project, 1, 10, 300) },
         Step { name: "frameworks", run: interop::run_nightly },
         Step { name: "mutants", run: |project| mutants::run(project, None) },
     ]

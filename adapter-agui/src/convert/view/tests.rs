@@ -256,11 +256,19 @@ fn a_reader_that_begins_in_the_middle_gets_the_same_hidden_answers() {
             let (mut whole, mut parts) = (Vec::new(), Vec::new());
             let (mut one, mut other) = (View::new(&settings), View::new(&settings));
             let (seen, rest) = events.split_at(cut);
-            seen.iter().for_each(|event| one.convert(event, &mut parts));
-            seen.iter().for_each(|event| other.skip(event));
-            rest.iter().for_each(|event| other.convert(event, &mut parts));
+            for event in seen {
+                one.convert(event, &mut parts);
+            }
+            for event in seen {
+                other.skip(event);
+            }
+            for event in rest {
+                other.convert(event, &mut parts);
+            }
             let mut view = View::new(&settings);
-            events.iter().for_each(|event| view.convert(event, &mut whole));
+            for event in &events {
+                view.convert(event, &mut whole);
+            }
             assert_eq!(parts, whole, "cut before {cut}");
         }
     }

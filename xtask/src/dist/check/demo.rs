@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::invocation::Invocation;
 
-/// How long a step of the demo may take before the check fails.
-const HANG: Duration = Duration::from_secs(60);
+/// How long a step of the demo may take before the check fails: a bound against hanging, on machines that do much else.
+const HANG: Duration = Duration::from_secs(180);
 
 /// Starts `program demo`, lets one run end well, and stops the demo.
 ///
@@ -63,6 +63,11 @@ impl Demo {
     /// Returns the URL of an agent of the demo.
     pub(super) fn agent(&self, name: &str) -> String {
         format!("{}/agents/{name}", self.address)
+    }
+
+    /// Returns the URL of the probe for readiness.
+    pub(super) fn probe(&self) -> String {
+        format!("{}/readyz", self.address)
     }
 
     fn wait_for_address(&self) -> Result<String> {

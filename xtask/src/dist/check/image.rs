@@ -31,6 +31,9 @@ pub(super) fn check(packages: &Packages<'_>, sandbox: &Sandbox) -> Result<Outcom
     copy_libraries(sandbox, &program, &root)?;
     let program = confined(sandbox, &root, &image.user, &image.program)?;
     demo::check(&program)?;
+    let served = demo::Demo::start(&program)?;
+    program.clone().args(["health", &served.probe()]).output()?;
+    served.stop()?;
     sandbox.write("root/etc/aqueduct/aqueduct.toml", CONFIGURATION)?;
     let checked = program.clone().args(["config", "check", "--config", &image.configuration]).output()?;
     ensure!(!checked.contains("error"), "`config check` in the image: {checked}");

@@ -50,7 +50,7 @@ pub(crate) fn run() {
         }
         if is_wanted(&format!("carry {name} to AG-UI")) {
             let ([settings, _], body) = (dialects(), body());
-            let mut out = AguiBytes::new(&settings);
+            let mut out = AguiBytes::new(settings);
             case(frames, || carry(&body, dialect, &mut out));
         }
     }

@@ -35,13 +35,11 @@ fn main() -> Result<(), Failure> {
 
 /// Returns `true` if the case is the one to run. Without an argument the program runs none and prints the names of all.
 pub(crate) fn is_wanted(name: &str) -> bool {
-    match std::env::args().nth(1) {
-        Some(wanted) => wanted == name,
-        None => {
-            println!("{name}");
-            false
-        }
+    let wanted = std::env::args().nth(1);
+    if wanted.is_none() {
+        println!("{name}");
     }
+    wanted.is_some_and(|wanted| wanted == name)
 }
 
 /// Runs the work of a case that is wanted. `events` is the divisor of its count.

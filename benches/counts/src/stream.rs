@@ -24,7 +24,7 @@ pub(crate) fn run() {
     }
     for (name, settings) in ["1.0", "0.0"].into_iter().zip(dialects()) {
         if is_wanted(&format!("encode AG-UI {name}, text deltas")) {
-            let (events, mut out) = (deltas(EVENTS), Bytes::new(&settings));
+            let (events, mut out) = (deltas(EVENTS), Bytes::new(settings));
             case(EVENTS, || {
                 for event in &events {
                     out.write(event);
@@ -111,8 +111,8 @@ struct Sink {
 const FLUSHED: usize = 16 * 1024;
 
 impl Bytes {
-    pub(crate) fn new(settings: &Settings) -> Self {
-        Self { encoder: WatcherEncoder::for_settings(settings, Encoding::Json), sink: Sink::default() }
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self { encoder: WatcherEncoder::for_settings(&settings, Encoding::Json), sink: Sink::default() }
     }
 
     pub(crate) fn write(&mut self, event: &BlockEvent) {

@@ -26,6 +26,9 @@ const BURSTS: [(&str, &str); 3] = [
     ("notices", "status texts, progress reports"),
 ];
 
+/// Picks a figure out of a round: CPU and time of the clock of every relay.
+type Pick<'p> = dyn Fn(&[(f64, f64)]) -> f64 + 'p;
+
 /// All relays at once, asked in turn, so that each round meets the same neighbours. Medians of the rounds.
 pub(crate) fn burst() {
     let agent = Server::own("agent", &[]);
@@ -38,8 +41,7 @@ pub(crate) fn burst() {
         );
         let rounds: Vec<Vec<(f64, f64)>> =
             (0..=ROUNDS).map(|_| relays.iter().map(|relay| drain(relay, mode)).collect()).skip(1).collect();
-        let figure =
-            |pick: &dyn Fn(&[(f64, f64)]) -> f64| median(rounds.iter().map(|round| pick(round)).collect());
+        let figure = |pick: &Pick<'_>| median(rounds.iter().map(|round| pick(round)).collect());
         for (place, relay) in relays.iter().enumerate() {
             let cpu = figure(&|round| round[place].0);
             let over = |other: usize| figure(&|round| round[place].0 / round[other].0);

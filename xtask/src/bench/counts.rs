@@ -5,8 +5,8 @@
 //!                       benches/counts/baseline.toml ──┴──► what rose by more than the bound
 //! ```
 //!
-//! Instructions do not depend on the load of the machine, so this bench can fail a build. They do depend on the compiler and on
-//! valgrind: with other versions than the baseline's the table is printed with a notice, and nothing fails.
+//! Instructions do not depend on the load of the machine, so this bench can fail a build. They do depend on the compiler, on
+//! valgrind and on the kind of processor: with others than the baseline's the table is printed with a notice, and nothing fails.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -87,11 +87,20 @@ impl Tools {
         }
         let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
         let rustc = Invocation::new(rustc, root).args(["--version"]).output()?;
-        // "rustc 1.95.0 (59807616e 2026-04-14)": the number and the architecture determine the code.
+        // "rustc 1.95.0 (59807616e 2026-04-14)": the number and the processor determine the code that runs.
         let number = rustc.split_whitespace().nth(1).unwrap_or_default();
-        let rustc = format!("rustc {number} for {}", std::env::consts::ARCH);
+        let rustc = format!("rustc {number} for {}", processor());
         Ok(Self { rustc, valgrind: valgrind().output()?.trim().to_owned() })
     }
+}
+
+/// Returns the architecture, with the instructions that the search for bytes uses where the processor has them.
+fn processor() -> String {
+    #[cfg(target_arch = "x86_64")]
+    let vectors = if std::arch::is_x86_feature_detected!("avx2") { " with AVX2" } else { "" };
+    #[cfg(not(target_arch = "x86_64"))]
+    let vectors = "";
+    format!("{}{vectors}", std::env::consts::ARCH)
 }
 
 /// Builds the program, runs it under callgrind, and returns its counts.

@@ -7,7 +7,7 @@ use crate::fuzz::{self, Fuzzing};
 use crate::interop::{self, EVERYTHING, programs};
 use crate::project::Project;
 use crate::simulate::{self, Worlds};
-use crate::{codegen, mutants, tidy};
+use crate::{bench, codegen, mutants, tidy};
 
 /// A step: `cargo xtask test <name>` runs it alone.
 #[derive(Debug)]
@@ -50,6 +50,7 @@ pub(crate) fn beside() -> Vec<Step> {
         Step { name: "doctests", run: |project| project.cargo(["test", "--doc"]).args(EVERYTHING).run() },
         Step { name: "features", run: features::check },
         Step { name: "wasm", run: builds::check_wasm },
+        Step { name: "counts", run: bench::check_counts },
     ]
 }
 

@@ -145,7 +145,8 @@ impl AgentServer {
             (Some(log), Some(run)) => log.run(&entry.owner, &self.shared.agent, &run).await.ok().flatten(),
             _ => None,
         };
-        entry.caught_up(head.map_or(0, |run| run.head)).await;
+        let caught_up = entry.caught_up(head.map_or(0, |run| run.head));
+        within(caught_up, self.shared.host.sleep(self.shared.config.cancel_wait)).await;
     }
 
     fn check_extensions(&self, context: &CallContext) -> Result<(), ServerError> {

@@ -74,7 +74,7 @@ export async function open_file(harness) {
   // The gateway's refusal is an answer with status 400, which a browser notes in its console.
   await choose(path);
   await page.waitForSelector("#log .problem");
-  await harness.eventually(async () => assert.ok((await page.textContent("#log .problem")).includes("no recording")));
+  await harness.eventually(async () => assert.ok((await page.textContent("#log .problem")).includes("no known dialect")));
   harness.faults = harness.faults.filter((fault) => !fault.includes("status of 400"));
   await choose(join(harness.options.fixtures, "a2a/v1-jsonrpc-multi.sse"));
   await page.waitForSelector("#file-about:not([hidden])");

@@ -33,7 +33,7 @@ use super::stage::{Stage, disk, memory};
 use super::traces;
 use client::{BINDINGS, Payloads, TaskReader, item};
 use fold::Content;
-use prompted::Prompted;
+use prompted::{LIVE, Prompted};
 
 /// Traces at once: each has a stream for each of its events in the end.
 const AT_ONCE: usize = 12;
@@ -116,11 +116,14 @@ impl Play {
         let (mut uncut, mut cuts) = (Vec::new(), Vec::new());
         let in_turn = BINDINGS.into_iter().cycle().skip(self.first);
         for ((number, event), binding) in (0..).zip(&self.events).zip(in_turn) {
-            self.log.taken(&lease.run_id, number).await;
+            self.log.taken(&lease.run_id, number, LIVE).await;
             for binding in BINDINGS.into_iter().filter(|_| number == 0) {
                 uncut.push(subscribe(binding).await);
             }
             cuts.push(subscribe(binding).await);
+            // A watcher that is not held yet would receive the event before the recorder, and be taken for it.
+            let held = if number == 0 { uncut.len() + 1 } else { 1 };
+            self.log.taken(&lease.run_id, number, LIVE + held).await;
             self.log.prompt(&lease, event).await;
         }
         let sent = sent.await.unwrap();

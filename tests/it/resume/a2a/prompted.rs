@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 /// The watchers that receive events as they arrive: the recorder and the caller that started the run.
-const LIVE: usize = 2;
+pub(super) const LIVE: usize = 2;
 
 /// By run and number: how many watchers have requested what follows that number.
 type Asked = HashMap<(RunId, u64), usize>;
@@ -49,11 +49,11 @@ impl Prompted {
         }
     }
 
-    /// Waits until the live watchers have received event `number` of a run.
-    pub(super) async fn taken(&self, run: &RunId, number: u64) {
+    /// Waits until so many watchers have received event `number` of a run and wait for the next.
+    pub(super) async fn taken(&self, run: &RunId, number: u64, watchers: usize) {
         let place = (run.clone(), number);
         let mut asked = self.asked.subscribe();
-        asked.wait_for(|asked| asked.get(&place).is_some_and(|count| *count >= LIVE)).await.unwrap();
+        asked.wait_for(|asked| asked.get(&place).is_some_and(|count| *count >= watchers)).await.unwrap();
     }
 }
 

@@ -426,10 +426,12 @@ impl Receiver {
         receiver
     }
 
+    /// The states that were taken. A notification that is delivered again has the same id and counts once.
     fn states(&self) -> Vec<String> {
         let taken = self.taken.lock().unwrap();
         let state = |body: &Value| body["statusUpdate"]["status"]["state"].as_str().map(str::to_owned);
-        taken.iter().filter_map(|(_, body)| state(body)).collect()
+        let mut known = std::collections::HashSet::new();
+        taken.iter().filter(|(id, _)| known.insert(id)).filter_map(|(_, body)| state(body)).collect()
     }
 
     /// Waits until a status of that state was taken.

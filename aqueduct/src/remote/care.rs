@@ -9,8 +9,8 @@
 //!
 //! A failure of the circuit is a call that found no agent: no connection, no answer in time, or 502, 503 or 504. An agent
 //! that answers with an error is there. Calls whose connections break together are one failure: a restart of the agent cuts
-//! all that are under way, and says nothing about the next one. Limits hold per agent and per process. A call that waits for its turn waits at most
-//! as long as a connection may take.
+//! all open calls, and the next one may succeed. Limits hold per agent and per process. A call that waits for its turn waits
+//! at most as long as a connection may take.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

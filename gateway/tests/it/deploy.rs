@@ -124,9 +124,9 @@ async fn health_tells_whether_a_gateway_is_ready() {
     assert_eq!(code(&refused), 1);
     assert!(text(&refused.stderr).contains("not ready (503"), "{}", text(&refused.stderr));
     assert!(text(&refused.stderr).contains("the gateway stops"), "{}", text(&refused.stderr));
-    let nobody = asked("http://127.0.0.1:9/readyz".to_owned()).await;
-    assert_eq!(code(&nobody), 1);
-    assert!(text(&nobody.stderr).contains("no gateway answers"), "{}", text(&nobody.stderr));
+    let unreachable = asked("http://127.0.0.1:9/readyz".to_owned()).await;
+    assert_eq!(code(&unreachable), 1);
+    assert!(text(&unreachable.stderr).contains("no gateway answers"), "{}", text(&unreachable.stderr));
     assert_eq!(code(&asked("not a url".to_owned()).await), 2);
 }
 

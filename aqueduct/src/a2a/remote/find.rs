@@ -5,6 +5,7 @@
 //! ([`Listing`]): a list is expensive for an agent with many tasks.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aqueduct_adapter_a2a::call::TaskRef;
@@ -66,7 +67,7 @@ pub(super) async fn find(
     found.unwrap_or_else(|_| Err(format!("the task was not found within {FIND_TIMEOUT:?}: {reason}")))
 }
 
-/// Asks the agent up to `tries` times. Keeps the reason of the last attempt in `reason`.
+/// Searches up to `tries` times. Keeps the reason of the last attempt in `reason`.
 async fn search(
     connection: &Connection,
     card: &ResolvedCard,
@@ -119,7 +120,7 @@ fn unsupported() -> Missed {
     Missed::Unsupported("the agent does not list its tasks".to_owned())
 }
 
-/// Asks for one page.
+/// Requests one page.
 async fn page(
     connection: &Connection,
     card: &ResolvedCard,
@@ -140,9 +141,13 @@ async fn page(
 }
 
 /// The tasks of an agent as they were listed last, for takeovers. Calls of takeovers carry no headers of callers, so the list is
-/// the same for all of them. Holds the messages of [`PAGES`] pages at most.
+/// the same for all of them. Holds the messages of [`PAGES`] pages at most, and none if no takeover needs them.
 #[derive(Debug, Default)]
-pub(super) struct Listing(Mutex<Option<Listed>>);
+pub(super) struct Listing {
+    listed: Mutex<Option<Listed>>,
+    /// The number of takeovers that search, or wait for the list.
+    searches: AtomicUsize,
+}
 
 #[derive(Debug)]
 struct Listed {
@@ -160,13 +165,36 @@ impl Listing {
         sent: &SentMessage,
     ) -> Result<Option<TaskRef>, Missed> {
         let asked_at = Instant::now();
-        let mut kept = self.0.lock().await;
+        let _counted = Counted::new(&self.searches);
+        let mut kept = self.listed.lock().await;
         if kept.as_ref().is_none_or(|listed| listed.begun_at < asked_at) {
+            *kept = None;
             let begun_at = Instant::now();
             let messages = list(connection, card, context, sent).await?;
             *kept = Some(Listed { begun_at, messages });
         }
-        Ok(kept.as_ref().and_then(|listed| listed.messages.get(&sent.message_id).cloned()))
+        let found = kept.as_ref().and_then(|listed| listed.messages.get(&sent.message_id).cloned());
+        // A takeover that is not counted yet needs a newer list.
+        if self.searches.load(Ordering::SeqCst) == 1 {
+            *kept = None;
+        }
+        Ok(found)
+    }
+}
+
+/// Counts a search until it is dropped, also by a timeout.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(searches: &'a AtomicUsize) -> Self {
+        searches.fetch_add(1, Ordering::SeqCst);
+        Self(searches)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -142,8 +142,8 @@ async fn what_leads_to_a_run_leads_to_no_run_below_it(place: Place) {
 async fn a_client_that_comes_back_to_a_task_is_no_lane_of_it(place: Place) {
     let door = Door::default();
     let script = "[[step]]\ntext = \"On my way.\"\n[[step]]\nwait = \"600s\"\n";
-    let nobody = Peer::saying(Vec::new()).await;
-    let scene = scene(place, &door, &nobody, script).await;
+    let silent = Peer::saying(Vec::new()).await;
+    let scene = scene(place, &door, &silent, script).await;
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned();
     let how = Called { headers: vec![("traceparent", trace)], ..Called::default() };
     let ask = |method: &str, params: &Value| {

@@ -136,6 +136,7 @@ pub fn choose_by_card(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endp
         .ok_or_else(|| no_interface(card))
 }
 
+/// Returns the interface of a binding with the newest version that the client supports. Of equal ones the first of the card wins.
 fn best_version(offered: &[Endpoint], binding: Binding) -> Option<&Endpoint> {
     // `max_by_key` keeps the last of equal elements; the order of the card requires the first.
     offered
@@ -145,6 +146,7 @@ fn best_version(offered: &[Endpoint], binding: Binding) -> Option<&Endpoint> {
         .max_by_key(|endpoint| endpoint.version)
 }
 
+/// Returns the error for a card without a usable interface. It names the interfaces of the card.
 fn no_interface(card: &AgentCard<'_>) -> Error {
     let names = |interface: &AgentInterface<'_>| {
         format!("{} {}", interface.binding.as_str(), Text::as_str(&interface.version)).trim_end().to_owned()

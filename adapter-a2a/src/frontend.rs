@@ -12,6 +12,7 @@
 //!
 //! An agent that knows none of these names receives metadata that it may ignore.
 
+#[cfg(any(feature = "server", test))]
 use aqueduct_core::message::ToolSpec;
 use aqueduct_core::{ByteString, ContentBlock, Message, Metadata, Role, RunInput};
 use serde_json::{Map, Value, json};
@@ -97,6 +98,7 @@ pub fn given_names(input: &RunInput) -> Vec<String> {
 }
 
 /// Adds the data of a frontend to the input of a run: the inverse of [`outgoing_metadata`].
+#[cfg(any(feature = "server", test))]
 pub(crate) fn take_given(input: &mut RunInput, metadata: &Metadata) {
     let Some(given) = metadata.get(KEY).and_then(Value::as_object) else { return };
     if let Some(state) = given.get("state") {

@@ -7,6 +7,7 @@
 mod card;
 mod reply;
 mod scope;
+mod unique;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -55,6 +55,10 @@ impl Lines {
     }
 
     /// Returns the next line. Returns `None` until more bytes arrive.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::LineTooLong`] for a line above the limit. No line follows it.
     pub fn poll_line(&mut self) -> Option<Result<ByteString, Error>> {
         self.ready.pop_front()
     }
@@ -68,6 +72,7 @@ impl Lines {
         self.partial.split().freeze()
     }
 
+    /// Queues a complete line. One that is too long stops the reader.
     fn push(&mut self, mut line: Bytes) {
         if line.len() > self.max {
             return self.stop();
@@ -81,6 +86,7 @@ impl Lines {
         self.ready.push_back(ByteString::try_from(line).map_err(|_| Error::NotUtf8));
     }
 
+    /// Drops the partial line and queues the error: bytes after a line that is too long cannot be attributed to a line.
     fn stop(&mut self) {
         self.partial = BytesMut::new();
         self.stopped = true;

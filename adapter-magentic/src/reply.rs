@@ -101,10 +101,12 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
+    /// Returns a field of the reply. `null` counts as absent.
     fn field(&self, name: &str) -> Option<&Value> {
         self.payload?.get(name).filter(|value| !value.is_null())
     }
 
+    /// Returns whether the user approved. A declined interrupt is not approved, whatever its payload.
     fn approved(&self) -> Result<bool, Error> {
         if !self.resolved {
             return Ok(false);
@@ -132,6 +134,7 @@ impl Answer<'_> {
         if agrees { Ok(Vec::new()) } else { self.messages() }
     }
 
+    /// Returns the feedback on a plan; none if it is approved.
     fn plan_feedback(&self) -> Result<Vec<Value>, Error> {
         if self.field("approved").and_then(Value::as_bool) == Some(true) {
             return Ok(Vec::new());
@@ -139,6 +142,7 @@ impl Answer<'_> {
         self.feedback("review of a plan")
     }
 
+    /// Returns the reply in the form of the older classes: a decision, an edited plan if there is one, and comments.
     fn legacy_plan_reply(&self) -> Result<Value, Error> {
         let feedback = self.plan_feedback()?;
         let edited = self.field("edited_plan_text");
@@ -164,18 +168,20 @@ impl Answer<'_> {
                 "a text, a list of texts or messages, or an object with `feedback`, `text` or `messages`",
             )
         };
-        let said = ["messages", "feedback", "text", "comments"].iter().find_map(|key| self.field(key));
-        match said.or(self.payload) {
+        let text = ["messages", "feedback", "text", "comments"].iter().find_map(|key| self.field(key));
+        match text.or(self.payload) {
             Some(Value::Array(items)) => items.iter().map(|item| message(item).ok_or_else(wrong)).collect(),
             Some(one) => Ok(vec![message(one).ok_or_else(wrong)?]),
             None => Err(wrong()),
         }
     }
 
+    /// Returns the error for a reply without the fields that its request needs.
     fn wrong_shape(&self, expected: &'static str) -> Error {
         Error::WrongShape { id: self.request.id.clone(), expected }
     }
 
+    /// Returns the error for a request that the framework cannot cancel.
     fn cannot_decline(&self, kind: &'static str) -> Error {
         Error::CannotDecline { id: self.request.id.clone(), kind }
     }

@@ -23,7 +23,7 @@ pub enum Error {
     /// The HTTP client cannot be set up.
     #[cfg(feature = "http")]
     #[error("the client of a remote agent cannot be set up: {0}")]
-    Client(#[source] aqueduct_transport_http::ClientError),
+    Client(#[source] aqueduct_transport_http::Error),
     /// A key of agent cards cannot be used.
     #[error("the key of agent cards cannot be read: {reason}; give a PEM file with an Ed25519 or P-256 key")]
     Key {
@@ -39,7 +39,7 @@ pub enum Error {
     /// The server cannot be set up.
     #[cfg(feature = "http")]
     #[error(transparent)]
-    Server(aqueduct_transport_http::ServerError),
+    Server(aqueduct_transport_http::Error),
     /// A setting needs a feature of this crate that is not enabled.
     #[error("{what} needs the feature `{feature}` of the crate `aqueduct`: enable it")]
     Unsupported {

@@ -1,4 +1,6 @@
 //! Microsoft Agent Framework: workflow events as a payload format of publishers.
+//!
+//! Each payload of a publisher is one line of JSON, as `sdk/python` writes them.
 
 use aqueduct_adapter_magentic::Decoder;
 use aqueduct_core::{ByteString, InterruptId, SourceEvent, ToolCallId};

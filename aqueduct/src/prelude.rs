@@ -1,4 +1,6 @@
 //! The imports of a program with its own agents.
+//!
+//! `Agent` and its events, `Runs`, the modules of the enabled surfaces, and the macros that agents are written with.
 
 pub use aqueduct_core::{
     Agent, AgentRequest, Interrupt, Message, RunInput, RunOutcome, Source, SourceEvent, SourceStream, Update,

@@ -1,4 +1,7 @@
 //! Routes for a custom protocol: `POST /agents/{name}` starts a run, `GET /runs/{run}/events` watches it.
+//!
+//! The protocol decides what a body means and what payloads look like; runs, resumption by `Last-Event-ID`, refusals and limits are those of
+//! the other surfaces.
 
 use std::sync::Arc;
 
@@ -6,10 +9,10 @@ use aqueduct_core::RunId;
 use aqueduct_core::protocol::{Encoding, Protocol};
 use aqueduct_core::service::RunService as _;
 use aqueduct_runs::Runs;
-use aqueduct_transport_http::{RunRequest, StreamOptions, caller, start_run, watch_run};
+use aqueduct_transport_http::{Refusal, RunRequest, StreamOptions, caller, start_run, watch_run};
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 
 /// The state of the routes.
@@ -42,7 +45,10 @@ async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: 
 async fn watch(State(shared): State<Shared>, Path(run): Path<String>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let run = RunId::from(run);
-    let agent = shared.runs.agent_of(&caller(&parts), &run).await.unwrap_or_default();
+    let agent = match shared.runs.agent_of(&caller(&parts), &run).await {
+        Ok(agent) => agent.unwrap_or_default(),
+        Err(error) => return Refusal::from(error).into_response(),
+    };
     let encoder = shared.protocol.encoder(&agent, None, Encoding::Json);
     watch_run(&shared.runs, &run, &parts, encoder, &shared.options).await
 }

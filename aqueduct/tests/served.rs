@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct::a2a::{CardConfig, Cards, PushPolicy, ServerConfig, Servers};
 use aqueduct::core::service::{Caller, RefusalKind, ServiceError};
-use aqueduct::core::{Identity, Interrupt, Principal, RunInput, RunOutcome, SourceEvent, Update};
+use aqueduct::core::{Identity, Interrupt, Principal, RunInput, RunOutcome, Source, SourceEvent, Update};
 use aqueduct::runlog::{DiskLog, LogLimits, MemoryLog, RunLog};
 use aqueduct::runs::{AccessPolicy, Runs, Settings};
 use axum::body::{Body, to_bytes};
@@ -25,6 +25,7 @@ use futures_util::{StreamExt as _, stream};
 use http::Request;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
+use tower::ServiceExt as _;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,6 +73,41 @@ impl Cards for TestCards {
 
     fn has_push(&self) -> bool {
         true
+    }
+}
+
+/// Reads the events of run `r` after an id.
+async fn watch(router: &axum::Router, last: Option<&str>) -> String {
+    let mut request = Request::get("/runs/r/events").header("authorization", "Bearer ann");
+    if let Some(last) = last {
+        request = request.header("last-event-id", last);
+    }
+    let response = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), 200, "after {last:?}");
+    String::from_utf8(to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec()).unwrap()
+}
+
+/// The view of a sub-agent as a tool call has state: the result is the text of the lane. The log stores the run of a
+/// principal under another key than its id.
+#[tokio::test]
+async fn a_watcher_of_a_principal_that_comes_back_gets_the_same_events() {
+    let agent = |_: RunInput| {
+        let helper = Source::root().child("helper");
+        let text = |text: &'static str| {
+            SourceEvent::from(Update::text(text).from_source(&helper).intermediate().in_message("h"))
+        };
+        stream::iter([text("one "), text("two"), Update::text("all").into(), SourceEvent::finished()])
+    };
+    let runs = Runs::builder().agent("a", agent).access(Arc::new(ByToken)).build();
+    let ann = Caller { token: Some("ann".to_owned()), ..Caller::default() };
+    runs.complete(&ann, "a", RunInput::prompt("t", "r", "go")).await.unwrap();
+    let router = aqueduct::agui::router(&runs);
+    let whole = watch(&router, None).await;
+    assert!(whole.contains("one two"), "{whole}");
+    let frames: Vec<&str> = whole.split_inclusive("\n\n").collect();
+    for (index, frame) in frames.iter().enumerate().skip(1) {
+        let id = frame.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
+        assert_eq!(watch(&router, Some(id)).await, frames[index + 1..].concat(), "after {id}");
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub mod pace;
 pub mod process;
+pub mod redis;
 
 use std::time::Duration;
 

@@ -33,6 +33,7 @@ async fn collect(latencies: &mut mpsc::Receiver<u64>, time: Duration) -> Vec<u64
     tokio::pin!(end);
     loop {
         tokio::select! {
+            biased;
             () = &mut end => return all,
             Some(latency) = latencies.recv() => all.push(latency),
         }

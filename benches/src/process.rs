@@ -43,10 +43,7 @@ impl Process {
 
     /// Returns the CPU time of all its threads, in nanoseconds.
     pub fn cpu(&self) -> u64 {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        let files = threads.filter_map(|thread| Some(thread.ok()?.path().join("schedstat")));
-        let times = files.filter_map(|file| std::fs::read_to_string(file).ok());
-        times.filter_map(|line| line.split(' ').next()?.parse::<u64>().ok()).sum()
+        cpu_of(self.child.id())
     }
 
     /// Returns the process id.
@@ -66,6 +63,14 @@ impl Drop for Process {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// Returns the CPU time of all threads of a process, in nanoseconds.
+pub fn cpu_of(process: u32) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let files = threads.filter_map(|thread| Some(thread.ok()?.path().join("schedstat")));
+    let times = files.filter_map(|file| std::fs::read_to_string(file).ok());
+    times.filter_map(|line| line.split(' ').next()?.parse::<u64>().ok()).sum()
 }
 
 /// A server and its address.

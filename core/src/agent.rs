@@ -105,12 +105,20 @@ pub struct Takeover {
     pub checkpoint: Checkpoint,
     /// The content that the log already holds. The resumed stream must not repeat it.
     pub history: History,
+    /// The last [`SourceEvent::Position`] that the log holds, for a source that sends them. The log holds all content before
+    /// it, and nothing of the source after it.
+    pub position: Option<Value>,
 }
 
 impl Takeover {
     /// Returns a takeover at `checkpoint` of a run with this history.
     pub fn new(checkpoint: Checkpoint, history: History) -> Self {
-        Self { checkpoint, history }
+        Self { checkpoint, history, position: None }
+    }
+
+    /// Sets the last position of the source that the log holds.
+    pub fn with_position(self, position: Option<Value>) -> Self {
+        Self { position, ..self }
     }
 }
 
@@ -199,7 +207,7 @@ pub trait Agent: Send + Sync + 'static {
         self.can_resume(checkpoint)
     }
 
-    /// Goes on with a run that another replica started, where [`can_resume`](Self::can_resume) holds. The stream leaves
+    /// Continues a run that another replica started, where [`can_resume`](Self::can_resume) holds. The stream leaves
     /// out what the history of the takeover holds.
     fn resume(&self, request: AgentRequest, takeover: Takeover) -> SourceStream {
         drop(takeover);

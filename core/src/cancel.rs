@@ -6,11 +6,16 @@
 //!
 //! The token needs no runtime: waiting registers a listener, and [`CancelToken::cancel`] wakes all of them. It does not
 //! stop anything by itself; the holder of a clone decides what cancellation means.
+//!
+//! A task polls its wait each time it is woken, and one token is shared by all connections of a server. So a wait registers
+//! once: polling it again from the same task reads the flag and takes no lock.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 
-use event_listener::Event;
+use event_listener::{Event, EventListener};
 
 /// A cancellation flag that is set once. Clones share the flag.
 ///
@@ -51,23 +56,51 @@ impl CancelToken {
         self.switch.is_cancelled.load(Ordering::SeqCst)
     }
 
-    /// Waits until the token is cancelled. Returns at once if it is already.
-    pub async fn cancelled(&self) {
-        while !self.is_cancelled() {
-            // The listener registers before the second check, so that a cancellation between the two is not missed.
-            let listener = self.switch.cancelled.listen();
-            if self.is_cancelled() {
-                return;
-            }
-            listener.await;
+    /// Returns a future that completes once the token is cancelled; at once if it is already.
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled { token: self.clone(), registered: None }
+    }
+}
+
+/// A wait for the cancellation of a token. Returned by [`CancelToken::cancelled`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Cancelled {
+    token: CancelToken,
+    /// The listener, and the waker that it wakes.
+    registered: Option<(EventListener, Waker)>,
+}
+
+impl Future for Cancelled {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { token, registered } = &mut *self;
+        if token.is_cancelled() {
+            return Poll::Ready(());
         }
+        if registered.as_ref().is_some_and(|(_, waker)| waker.will_wake(cx.waker())) {
+            return Poll::Pending;
+        }
+        let mut listener = match registered.take() {
+            Some((listener, _)) => listener,
+            None => token.switch.cancelled.listen(),
+        };
+        // The token sets its flag before it notifies, and the listener is registered before the flag is read again: a
+        // cancellation is seen here, or wakes the listener.
+        if Pin::new(&mut listener).poll(cx).is_ready() || token.is_cancelled() {
+            return Poll::Ready(());
+        }
+        *registered = Some((listener, cx.waker().clone()));
+        Poll::Pending
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
 
     use super::*;
 
@@ -83,5 +116,64 @@ mod tests {
         assert_eq!(first.as_mut().poll(&mut cx), Poll::Ready(()));
         assert_eq!(second.as_mut().poll(&mut cx), Poll::Ready(()));
         assert_eq!(pin!(token.cancelled()).poll(&mut cx), Poll::Ready(()));
+    }
+
+    /// Counts its wake-ups.
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_wait_wakes_the_task_that_polled_it_last() {
+        let (token, earlier, later) =
+            (CancelToken::new(), Arc::new(Count::default()), Arc::new(Count::default()));
+        let mut wait = pin!(token.cancelled());
+        for task in [&earlier, &earlier, &later, &later] {
+            let waker = Waker::from(Arc::clone(task));
+            assert_eq!(wait.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
+        }
+        token.cancel();
+        assert_eq!((earlier.0.load(Ordering::SeqCst), later.0.load(Ordering::SeqCst)), (0, 1));
+        assert_eq!(wait.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
+    }
+
+    #[test]
+    fn a_dropped_wait_is_not_woken() {
+        let (token, task) = (CancelToken::new(), Arc::new(Count::default()));
+        let mut wait = token.cancelled();
+        let waker = Waker::from(Arc::clone(&task));
+        assert_eq!(Pin::new(&mut wait).poll(&mut Context::from_waker(&waker)), Poll::Pending);
+        drop(wait);
+        token.cancel();
+        assert_eq!(task.0.load(Ordering::SeqCst), 0);
+    }
+
+    /// Unparks its thread.
+    struct Unpark(std::thread::Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    #[test]
+    fn no_wait_misses_a_cancellation_by_another_thread() {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        for _ in 0..1000 {
+            let token = CancelToken::new();
+            let mut wait = pin!(token.cancelled());
+            std::thread::scope(|scope| {
+                scope.spawn(|| token.cancel());
+                while wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+                    std::thread::park();
+                }
+            });
+        }
     }
 }

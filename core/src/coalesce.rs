@@ -221,6 +221,17 @@ mod tests {
     }
 
     #[test]
+    fn the_bytes_that_wait_are_counted_until_they_are_taken() {
+        let mut coalescer = Coalescer::default();
+        for (event, waiting) in text_run(&["ab", "cde"]).into_iter().skip(2).zip([2, 5]) {
+            assert_eq!(coalescer.handle_event(event, 100), None);
+            assert_eq!(coalescer.waiting_bytes(), waiting);
+        }
+        coalescer.take();
+        assert_eq!(coalescer.waiting_bytes(), 0);
+    }
+
+    #[test]
     fn a_gap_is_never_bridged() {
         let mut events = text_run(&["ab", "cd", "ef"]);
         events.remove(3);

@@ -45,6 +45,11 @@ pub fn hash_bytes(mut hash: u64, bytes: &[u8]) -> u64 {
     hash
 }
 
+/// Returns the hash of a complete text, for use as a key.
+pub fn hash_text(text: &str) -> u64 {
+    hash_bytes(0, text.as_bytes())
+}
+
 /// The relation of a whole text to the emitted text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation<'a> {
@@ -78,13 +83,21 @@ pub struct Fingerprint {
     /// White space after the body. It becomes part of the body when more text follows.
     trail_len: usize,
     running_hash: u64,
-    started: bool,
+    /// All pushed bytes.
+    len: usize,
 }
 
 impl Fingerprint {
+    /// Returns the fingerprint of a complete text.
+    pub fn of(text: &str) -> Self {
+        let mut print = Self::default();
+        print.push(text);
+        print
+    }
+
     /// Appends emitted text.
     pub fn push(&mut self, delta: &str) {
-        self.started |= !delta.is_empty();
+        self.len += delta.len();
         let rest = if self.body_len == 0 { delta.trim_start() } else { delta };
         let body = rest.trim_end();
         if body.is_empty() {
@@ -105,9 +118,24 @@ impl Fingerprint {
         (self.body_len, self.body_hash)
     }
 
+    /// Returns the number of bytes, white space included.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns `true` if no text was pushed.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns `true` if the text is empty or white space.
+    pub fn is_blank(&self) -> bool {
+        self.body_len == 0
+    }
+
     /// Compares a whole text with the emitted text.
     pub fn relation<'a>(&self, whole: &'a str) -> Relation<'a> {
-        if !self.started {
+        if self.len == 0 {
             return Relation::First;
         }
         let text = whole.trim_start();
@@ -124,6 +152,37 @@ impl Fingerprint {
             Some((trail, more)) if trail.trim_start().is_empty() => Relation::Extends(more),
             _ => Relation::Different,
         }
+    }
+
+    /// Compares two complete texts: as [`relation`](Self::relation), but more white space at the end is [`Relation::Same`],
+    /// and a blank fingerprint is [`Relation::First`].
+    pub fn relation_of_whole<'a>(&self, whole: &'a str) -> Relation<'a> {
+        if self.is_blank() {
+            return Relation::First;
+        }
+        match self.relation(whole) {
+            Relation::Extends(rest) if rest.trim_start().is_empty() => Relation::Same,
+            relation => relation,
+        }
+    }
+
+    /// Compares a complete text with the concatenation of several, with any white space between them.
+    pub fn relation_to_all<'a, 'p>(prints: impl Iterator<Item = &'p Self>, whole: &'a str) -> Relation<'a> {
+        let mut relation = Relation::First;
+        let mut rest = whole;
+        for print in prints {
+            if relation == Relation::Same {
+                // The text ends before this one.
+                return Relation::Different;
+            }
+            relation = print.relation_of_whole(rest);
+            match relation {
+                Relation::Extends(more) => rest = more,
+                Relation::Same => {}
+                Relation::First | Relation::Different => return Relation::Different,
+            }
+        }
+        relation
     }
 }
 
@@ -214,6 +273,31 @@ mod tests {
         assert_eq!(of(&["Hello"]).relation("Hallo!"), Relation::Different);
         assert_eq!(of(&["Hello\n"]).relation("HelloX"), Relation::Different);
         assert_eq!(of(&["é"]).relation("\u{e8}x"), Relation::Different);
+    }
+
+    #[test]
+    fn white_space_at_the_ends_of_whole_texts_does_not_count() {
+        let print = of(&["\n Hello", " world \n"]);
+        assert_eq!(print.relation_of_whole("Hello world"), Relation::Same);
+        assert_eq!(print.relation_of_whole(" Hello world\n\n\n"), Relation::Same);
+        assert_eq!(of(&["Hello"]).relation_of_whole("Hello!"), Relation::Extends("!"));
+        assert_eq!(print.relation_of_whole("Hello there"), Relation::Different);
+        assert_eq!(print.relation_of_whole("Hello"), Relation::Different);
+        assert_eq!(Fingerprint::default().relation_of_whole("x"), Relation::First);
+        assert_eq!(of(&[" "]).relation_of_whole("x"), Relation::First);
+    }
+
+    #[test]
+    fn several_texts_are_found_one_after_the_other() {
+        let prints = ["One. ", "Two.", "Three."].map(Fingerprint::of);
+        let relation = |whole| Fingerprint::relation_to_all(prints.iter(), whole);
+        for whole in ["One. Two.Three.", "One.\n\nTwo.\nThree.\n"] {
+            assert_eq!(relation(whole), Relation::Same, "{whole}");
+        }
+        assert_eq!(relation("One. Two. Three. Four."), Relation::Extends(" Four."));
+        for whole in ["One. Two.", "Two. One. Three.", "", "One. Two. Four."] {
+            assert_eq!(relation(whole), Relation::Different, "{whole}");
+        }
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! The characters that JSON escapes inside strings, for adapters that read or write JSON text by hand.
+//! Strings of JSON, for adapters that read or write JSON text by hand: the characters that are escaped, and reading without
+//! a copy.
 //!
 //! It is in this crate because adapters share no other crate. Parsing and serializing JSON is `serde_json`'s work.
 
 mod escape;
+mod text;
 
 pub use escape::escape_into;
+pub use text::borrowed_text;
 
 /// Returns the number of leading bytes that need no escape inside a JSON string: all bytes before the first quote,
 /// backslash or control character. Examines eight bytes at a time.

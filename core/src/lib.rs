@@ -17,10 +17,11 @@
 //! | [`turn`], [`merge`], [`accumulator`] | one response id per turn; a turn as one value; texts of turns without reliable end |
 //! | [`pipeline`] | the steps above as `futures` streams |
 //! | [`agent`], [`history`] | the seam for sources: an [`Agent`] answers a request with a stream of source events |
-//! | [`service`], [`protocol`], [`principal`], [`quota`], [`cancel`] | the seams for transports: runs, payloads, identity, limits, cancellation |
+//! | [`service`], [`protocol`], [`principal`], [`quota`], [`cancel`], [`gate`] | the seams for transports: runs, payloads, identity, limits, cancellation, waits |
 //! | [`canonical`] | events and whole runs as JSON, for people and scripts |
 //! | [`coalesce`] | deltas that wait for a slow reader, merged |
-//! | [`fingerprint`], [`json`] | texts compared by length and hash; the characters that JSON escapes |
+//! | [`fingerprint`], [`recent`] | dedup: texts compared by length and hash; bounded maps of what was seen |
+//! | [`json`] | strings of JSON: the characters that are escaped, reading without a copy |
 //! | [`wellknown`] | names for content without a kind of its own |
 //! | `testing` (feature) | invariant checker, audit, traces, generators |
 //!
@@ -68,6 +69,7 @@ pub mod convert;
 pub mod error;
 pub mod event;
 pub mod fingerprint;
+pub mod gate;
 pub mod history;
 pub mod id;
 pub mod interrupts;
@@ -79,6 +81,7 @@ pub mod presentation;
 pub mod principal;
 pub mod protocol;
 pub mod quota;
+pub mod recent;
 pub mod run;
 pub mod service;
 pub mod source;
@@ -94,11 +97,12 @@ pub use accumulator::Accumulator;
 pub use agent::{Agent, AgentRequest, Checkpoint, SourceStream, Takeover};
 pub use block::{BlockKind, ContentBlock};
 pub use bytestring::ByteString;
-pub use cancel::CancelToken;
+pub use cancel::{CancelToken, Cancelled};
 pub use coalesce::Coalescer;
 pub use convert::{BlockEventConverter, ConverterSet};
 pub use error::Error;
 pub use event::{BlockEvent, BlockHead, EventKind, Lane, SpanKind};
+pub use gate::{Gate, Gated};
 pub use history::History;
 pub use id::{BlockId, InterruptId, LaneId, MessageId, ResponseId, RunId, ThreadId, ToolCallId};
 pub use interrupts::OpenInterrupts;

@@ -152,7 +152,7 @@ pub struct RunInput {
     /// Any further data that the caller passes to the agent.
     pub forwarded: Value,
     /// What the surface that starts the run keeps with it in the run log, for other replicas and the next start. Agents and
-    /// watchers do not see it. A run with a record goes on without watchers.
+    /// watchers do not see it. A run with a record continues without watchers.
     pub record: Option<Arc<Value>>,
 }
 

@@ -101,7 +101,13 @@ fn escape(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
 
 /// Reverses [`escape`]. Text that [`escape`] does not write is kept unchanged.
 fn unescaped(name: &str) -> ByteString {
-    let (mut bytes, mut rest) = (Vec::with_capacity(name.len()), name.as_bytes());
+    String::from_utf8(percent_decoded(name)).map_or_else(|_| ByteString::from(name), ByteString::from)
+}
+
+/// Decodes `%XX`, as in names of principals and in paths of URLs. Other text is kept unchanged, incomplete escapes
+/// included.
+pub fn percent_decoded(text: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((&first, tail)) = rest.split_first() {
         let digits =
             tail.get(..2).filter(|_| first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
@@ -109,7 +115,7 @@ fn unescaped(name: &str) -> ByteString {
         bytes.push(byte.unwrap_or(first));
         rest = tail.get(if byte.is_some() { 2 } else { 0 }..).unwrap_or_default();
     }
-    String::from_utf8(bytes).map_or_else(|_| ByteString::from(name), ByteString::from)
+    bytes
 }
 
 /// Which agents an identity may run.
@@ -206,5 +212,38 @@ mod tests {
         identity.expires_at = Some(Timestamp(10));
         assert!(identity.may_run("a") && !identity.may_run("b"));
         assert!(!identity.is_expired(Timestamp(9)) && identity.is_expired(Timestamp(10)));
+    }
+
+    #[test]
+    fn names_have_at_most_a_kibibyte_and_an_empty_subject_is_anonymous() {
+        let alice = Principal::new("acme", "alice").unwrap();
+        assert_eq!((alice.tenant(), alice.subject()), ("acme", "alice"));
+        assert!(!alice.is_anonymous() && Principal::anonymous().is_anonymous());
+        assert!(Principal::new("x".repeat(1024), "y".repeat(1024)).is_some());
+        assert!(Principal::new("x".repeat(1025), "y").is_none());
+    }
+
+    #[test]
+    fn an_identity_owns_the_runs_of_its_principal_and_its_former_ones() {
+        let mut identity = Identity::new(Principal::new("acme", "alice").unwrap());
+        assert_eq!(identity.owners(), ["acme:alice"]);
+        identity.former.push("gateway/0".to_owned());
+        assert_eq!(identity.owners(), ["acme:alice", "gateway/0"]);
+    }
+
+    #[test]
+    fn identities_are_equal_if_they_grant_the_same() {
+        let identity = || Identity::new(Principal::new("acme", "alice").unwrap());
+        assert_eq!(identity(), identity(), "each has a token of its own, which is not compared");
+        let changed = |change: fn(&mut Identity)| {
+            let mut other = identity();
+            change(&mut other);
+            other
+        };
+        assert_ne!(identity(), changed(|other| other.principal = Principal::anonymous()));
+        assert_ne!(identity(), changed(|other| other.agents = AgentGrant::Only(BTreeSet::new())));
+        assert_ne!(identity(), changed(|other| other.is_admin = true));
+        assert_ne!(identity(), changed(|other| other.expires_at = Some(Timestamp(1))));
+        assert_ne!(identity(), changed(|other| other.former.push("gateway/0".to_owned())));
     }
 }

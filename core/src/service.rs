@@ -208,10 +208,19 @@ pub trait RunService: Send + Sync + 'static {
     /// Returns [`RefusalKind::NotFound`] if the caller has no such run.
     fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>>;
 
-    /// Returns the agent of a run of the caller. Returns `None` if there is no such run, or if the service does not keep
-    /// the agent. A protocol may encode the runs of different agents differently.
-    fn agent_of<'a>(&'a self, _caller: &'a Caller, _run: &'a RunId) -> BoxFuture<'a, Option<String>> {
-        Box::pin(std::future::ready(None))
+    /// Returns the agent of a run of the caller. Returns `None` if the service does not keep the agent. A protocol may
+    /// encode the runs of different agents differently, so a run whose agent cannot be read must not be encoded.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::NotFound`] if the caller has no such run, and [`RefusalKind::Unavailable`] if it cannot be
+    /// looked up.
+    fn agent_of<'a>(
+        &'a self,
+        _caller: &'a Caller,
+        _run: &'a RunId,
+    ) -> BoxFuture<'a, Result<Option<String>, ServiceError>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Opens a run whose events the caller publishes.

@@ -60,8 +60,8 @@ impl Turn {
     /// Returns [`Error::ConflictingResponseIds`] if the agent sends a second id and the policy is to reject it. The turn is
     /// unchanged.
     pub fn handle_update(&mut self, mut update: Update) -> Result<Update, Error> {
-        let said = update.response_id.take().filter(|id| !id.as_str().is_empty());
-        if let Some(second) = &said {
+        let given = update.response_id.take().filter(|id| !id.as_str().is_empty());
+        if let Some(second) = &given {
             let first = self.given.get_or_insert_with(|| second.detached());
             if first != second && self.policy == ConflictPolicy::Reject {
                 return Err(Error::ConflictingResponseIds {
@@ -70,11 +70,11 @@ impl Turn {
                 });
             }
         }
-        let decided = self.decided.get_or_insert_with(|| said.as_ref().unwrap_or(&self.assigned).detached());
-        if let Some(said) = said.filter(|said| said != decided) {
+        let decided = self.decided.get_or_insert_with(|| given.as_ref().unwrap_or(&self.assigned).detached());
+        if let Some(given) = given.filter(|given| given != decided) {
             let details = update.details.get_or_insert_default();
             let metadata = Arc::make_mut(details.metadata.get_or_insert_default());
-            metadata.insert(META_RESPONSE_ID.to_owned(), said.as_str().into());
+            metadata.insert(META_RESPONSE_ID.to_owned(), given.as_str().into());
         }
         update.response_id = Some(decided.clone());
         Ok(update)

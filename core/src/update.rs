@@ -326,6 +326,11 @@ pub enum SourceEvent {
     Failed(RunFailure),
     /// The position of the agent's work, for a takeover. The host stores it with the run; it is not content.
     Checkpoint(Checkpoint),
+    /// The position of the source in its own stream, after the events before it, in a form that only the source reads. The
+    /// host stores the events since the last position together with this one, so that a takeover continues exactly
+    /// after it ([`Takeover::position`](crate::agent::Takeover::position)). A source that sends positions sends null before
+    /// its first content, and is ready with the next one after every event. It is not content.
+    Position(Value),
 }
 
 impl SourceEvent {

@@ -16,6 +16,7 @@
 //! | [`MESSAGES`] | a list of whole messages that restate a history |
 //! | [`INPUT`] | `{"messages": [AG-UI messages], "state"?}`: the input of the run, from which the history of the thread is restored. No protocol shows it |
 //! | [`UPSTREAM`] | the position of the agent's own work on the run, in the adapter's form, for a takeover. No protocol shows it |
+//! | [`POSITION`] | the position of the source in its own stream ([`SourceEvent::Position`](crate::SourceEvent::Position)), stored with the events before it. No protocol shows it |
 //! | [`IDS`] | `{"texts": {id: [id]}, "calls": {call id: message id}, "results": {call id: message id}}`: ids under which the source repeated content that it had sent under others, for the history that is sent to the source. No protocol shows it |
 //! | [`SEALED`] | `{"subtype": "message" / "tool-call", "id", "value"}`: the encrypted form of a message or call that is no thinking block; the stream machine replaces `id` by the emitted one |
 //! | [`RAW`] | input that no decoder recognises, as `{"event", "source"?}` |
@@ -42,6 +43,8 @@ pub const MESSAGES: &str = "aqueduct.messages";
 pub const INPUT: &str = "aqueduct.input";
 /// The position of the agent's own work on a run.
 pub const UPSTREAM: &str = "aqueduct.upstream";
+/// The position of a source in its own stream.
+pub const POSITION: &str = "aqueduct.position";
 /// Ids under which the source repeated content that it had sent under others.
 pub const IDS: &str = "aqueduct.ids";
 /// The encrypted form of a message or tool call.
@@ -49,9 +52,9 @@ pub const SEALED: &str = "aqueduct.sealed";
 /// Input that no decoder recognises.
 pub const RAW: &str = "aqueduct.raw";
 
-/// Returns `true` for content of the run log that no protocol shows: [`INPUT`], [`UPSTREAM`], [`IDS`].
+/// Returns `true` for content of the run log that no protocol shows: [`INPUT`], [`UPSTREAM`], [`POSITION`], [`IDS`].
 pub fn is_internal(name: &str) -> bool {
-    matches!(name, INPUT | UPSTREAM | IDS)
+    matches!(name, INPUT | UPSTREAM | POSITION | IDS)
 }
 
 /// Metadata key: a response id that was replaced because the turn already had another.

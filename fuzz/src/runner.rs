@@ -8,7 +8,8 @@ use crate::Target;
 use crate::mutate::Mutator;
 use crate::seeds::LARGEST;
 
-/// The longest execution: inputs are small, so a slower one is treated as endless.
+/// The longest execution: inputs are small, so an input that takes longer twice is treated as endless. Once is not enough: the
+/// runner may have waited for the processor.
 const SLOW: Duration = Duration::from_secs(2);
 
 /// The bounds of a run.
@@ -57,13 +58,21 @@ pub fn run(target: &Target, seeds: &[Vec<u8>], bounds: &Bounds) -> Found {
             None => mutator.mutate(seeds, &mut input),
         }
         found.executions += 1;
-        let started = Instant::now();
-        let is_well = catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).is_ok();
-        if !is_well || started.elapsed() > SLOW {
+        if fails(target, &input) {
             found.crash = Some(input);
             break;
         }
     }
     found.took = begun.elapsed();
     found
+}
+
+/// Returns `true` if the target panics, or takes too long twice.
+fn fails(target: &Target, input: &[u8]) -> bool {
+    // `None` is a panic.
+    let is_slow = || {
+        let started = Instant::now();
+        catch_unwind(AssertUnwindSafe(|| (target.run)(input))).ok().map(|()| started.elapsed() > SLOW)
+    };
+    is_slow().is_none_or(|slow| slow && is_slow().is_none_or(|slow| slow))
 }

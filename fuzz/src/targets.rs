@@ -7,7 +7,7 @@
 //! | `a2a` | A2A payloads, 1.0 and 0.3, one per line, with cuts, answers and cancels | the events are balanced |
 //! | `a2a-proto` | protobuf messages and requests of both packages | decoded or rejected; decoded messages survive a round trip |
 //! | `a2a-card` | an agent card | parsed or rejected; an endpoint is chosen |
-//! | `shapes` | status texts of an A2A task, in each shape of streaming | balanced in each |
+//! | `shapes` | a shape of streaming, and status texts of an A2A task | balanced |
 //! | `agui` | AG-UI events as JSON lines | balanced; clients of both dialects accept the output |
 //! | `agui-proto` | AG-UI protobuf frames | the same |
 //! | `agui-input` | `RunAgentInput` | parsed or rejected; the converted input can be parsed again |
@@ -22,6 +22,7 @@
 //! | `coalesce` | the same, for a slow reader | no byte is lost, added or moved |
 //! | `config` | a configuration file | parsed, or rejected with an error |
 //! | `script` | a script of the mock agent | the same |
+//! | `jwt` | a key set, and a token | parsed or rejected; the token proves nothing |
 
 mod a2a;
 mod agui;
@@ -198,6 +199,21 @@ pub const ALL: &[Target] = &[
         run: gateway::script,
         seeds: &["fuzz/corpus/script", "gateway/src/mock"],
         words: &["[[rules]]", "text = ", "when = ", "\"", "[[rules.steps]]", "wait = "],
+    },
+    #[cfg(feature = "gateway")]
+    Target {
+        name: "jwt",
+        run: gateway::jwt,
+        seeds: &["fuzz/corpus/jwt"],
+        words: &[
+            "eyJhbGciOiJFUzI1NiJ9",
+            "eyJhbGciOiJub25lIn0",
+            "eyJhbGciOiJIUzI1NiJ9",
+            ".",
+            "\"kty\":\"oct\"",
+            "\"use\":\"enc\"",
+            "\"crv\":\"P-384\"",
+        ],
     },
 ];
 

@@ -23,7 +23,7 @@ use crate::cli::BenchArgs;
 use crate::config::{self, A2aAddress, A2aBinding, A2aExposure, A2aVersion, Agent, AgentSource};
 use crate::serve::Listening;
 use crate::service::Gateway;
-use crate::{exit, talk};
+use crate::{chat, exit};
 use client::Clients;
 use upstream::Plan;
 
@@ -32,7 +32,7 @@ const PACE: Duration = Duration::from_millis(20);
 
 /// Runs `aqueduct bench`.
 pub fn command(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
-    match talk::block_on(bench(args, out, notes)) {
+    match chat::block_on(bench(args, out, notes)) {
         Ok(()) => exit::OK,
         Err(error) => {
             writeln!(notes, "aqueduct bench: {error:#}").ok();

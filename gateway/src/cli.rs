@@ -289,7 +289,7 @@ pub struct InitArgs {
 }
 
 const INIT_HELP: &str = "\
-Asks what is not said, if it is run at a terminal.
+Prompts for missing options, if it is run at a terminal.
 
 Examples:
   aqueduct init

@@ -26,7 +26,7 @@ use crate::cli::{DoctorArgs, UrlProtocol};
 use crate::config::{Agent, AgentSource};
 use crate::progress::{Progress, count};
 use crate::source::Forwarded;
-use crate::{exit, remote, talk};
+use crate::{chat, exit, remote};
 
 /// The longest time and the largest number of frames of one answer that are examined.
 const LOOK: Duration = Duration::from_secs(30);
@@ -39,7 +39,7 @@ pub fn command(args: &DoctorArgs, out: &mut dyn Write, notes: &mut dyn Write) ->
             .ok();
         return exit::USAGE;
     }
-    let looked = talk::block_on(async {
+    let looked = chat::block_on(async {
         let mut report = Report::default();
         look(args, &mut report).await?;
         Ok(report)
@@ -117,7 +117,7 @@ async fn look(args: &DoctorArgs, report: &mut Report) -> anyhow::Result<()> {
     let mut progress = Progress::new();
     let found = match args.protocol {
         UrlProtocol::Agui => Ok(None),
-        _ => progress.during("reading the card", talk::find_card(&args.url, &args.caller)).await,
+        _ => progress.during("reading the card", chat::find_card(&args.url, &args.caller)).await,
     };
     match found {
         Ok(Some((url, text))) => {
@@ -137,7 +137,7 @@ async fn look(args: &DoctorArgs, report: &mut Report) -> anyhow::Result<()> {
         }
     }
     if args.no_run {
-        report.note("nothing was said to it (--no-run)");
+        report.note("no run was started (--no-run)");
         return Ok(());
     }
     let asked = progress.during("waiting for the agent", ask(args, report.is_a2a)).await;
@@ -173,7 +173,7 @@ fn look_at_card(text: &str, url: &str, report: &mut Report) {
                 && is_local(&named)
                 && !is_local(&asked)
             {
-                report.bad(format!("the card names {named}, which leads nowhere from other machines: the agent must be told its public address"));
+                report.bad(format!("the card names {named}, which leads nowhere from other machines: configure the public address of the agent"));
             }
         }
         Err(error) => report.bad(format!("no interface that the gateway speaks: {error}")),
@@ -230,19 +230,20 @@ struct Seen {
 async fn ask(args: &DoctorArgs, is_a2a: bool) -> Result<Seen, RunFailure> {
     let invalid = |error: anyhow::Error| RunFailure::new(RunFailure::UPSTREAM_INVALID, format!("{error:#}"));
     let source =
-        if is_a2a { talk::a2a(&args.url) } else { AgentSource::Agui { url: args.url.clone(), resume: true } };
+        if is_a2a { chat::a2a(&args.url) } else { AgentSource::Agui { url: args.url.clone(), resume: true } };
     let mut agent = Agent { source, ..Agent::default() };
-    talk::dress(&mut agent, &args.caller).map_err(invalid)?;
+    chat::dress(&mut agent, &args.caller).map_err(invalid)?;
     let mut request = AgentRequest::new(RunInput::prompt("doctor-thread", "doctor-run", &args.prompt));
     request.context = Arc::new(Forwarded::from_pairs(args.caller.headers.clone()));
     let begun = Instant::now();
     let mut seen = Seen { is_a2a, ..Seen::default() };
     if !is_a2a {
-        let (_, stream) = remote::agui(&agent, None).map_err(invalid)?.open(&request).await?;
+        let (_, stream) =
+            remote::agui(&agent, remote::Way::default()).map_err(invalid)?.open(&request).await?;
         read(stream, begun, &mut seen).await;
         return Ok(seen);
     }
-    match remote::a2a(&agent, None).map_err(invalid)?.open_raw(&request).await? {
+    match remote::a2a(&agent, remote::Way::default()).map_err(invalid)?.open_raw(&request).await? {
         Some((_, RawAnswer::Stream(stream))) => read(*stream, begun, &mut seen).await,
         Some((_, RawAnswer::Whole(response))) => {
             seen.frames.push(String::from_utf8_lossy(response.body()).into_owned());

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 
 use crate::cli::{CallerArgs, HealthArgs};
-use crate::{exit, talk};
+use crate::{chat, exit};
 
 /// Runs the command.
 pub(crate) fn command(args: &HealthArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
@@ -21,7 +21,7 @@ pub(crate) fn command(args: &HealthArgs, out: &mut dyn Write, notes: &mut dyn Wr
         .ok();
         return exit::USAGE;
     };
-    match talk::block_on(ask(args, request)) {
+    match chat::block_on(ask(args, request)) {
         Ok(answer) => {
             writeln!(out, "{}", answer.trim()).ok();
             exit::OK
@@ -39,7 +39,7 @@ pub(crate) fn command(args: &HealthArgs, out: &mut dyn Write, notes: &mut dyn Wr
 ///
 /// No gateway answers in time, or it answers that it is not ready; the error has its reason.
 async fn ask(args: &HealthArgs, request: http::Request<Bytes>) -> anyhow::Result<String> {
-    let client = talk::client(&CallerArgs { ca: args.ca.clone(), ..CallerArgs::default() })?;
+    let client = chat::client(&CallerArgs { ca: args.ca.clone(), ..CallerArgs::default() })?;
     let response = client.request(request).await.context("no gateway answers")?;
     let text = String::from_utf8_lossy(response.body()).into_owned();
     anyhow::ensure!(response.status().is_success(), "not ready ({}): {}", response.status(), text.trim());

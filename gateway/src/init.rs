@@ -45,11 +45,11 @@ pub fn command(
         writeln!(notes, "aqueduct init: {} cannot be written: {error}", file.display()).ok();
         return exit::USAGE;
     }
-    told(file, out);
+    report(file, out);
     exit::OK
 }
 
-fn told(file: &Path, out: &mut dyn Write) {
+fn report(file: &Path, out: &mut dyn Write) {
     writeln!(out, "wrote {}; next:\n", file.display()).ok();
     writeln!(out, "    aqueduct config check --config {}", file.display()).ok();
     writeln!(out, "    aqueduct serve --config {}", file.display()).ok();

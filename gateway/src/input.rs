@@ -37,21 +37,21 @@ pub(crate) struct Payload {
     /// The SSE event name, if there is one.
     pub(crate) event: Option<ByteString>,
     /// The place where the payload begins.
-    pub(crate) place: Place,
+    pub(crate) place: PayloadPosition,
     /// Set if the input ended before the payload was complete, as far as the framing shows.
     pub(crate) is_cut: bool,
 }
 
 /// The place where a payload begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Place {
+pub(crate) struct PayloadPosition {
     /// The line, from 1.
     pub(crate) line: usize,
     /// Bytes before the payload in each of its lines (`data: `).
     pub(crate) indent: usize,
 }
 
-impl Place {
+impl PayloadPosition {
     /// Returns an error at a line and column of the payload, both from 1; 0 stands for the beginning of the payload.
     pub(crate) fn error(self, line: usize, column: usize, what: impl Into<String>) -> InputError {
         InputError {
@@ -96,7 +96,7 @@ enum Framing {
     Sse {
         decoder: Box<sse::Decoder>,
         /// The place where the data of the current event begins.
-        place: Option<Place>,
+        place: Option<PayloadPosition>,
     },
     Json(Value),
 }
@@ -172,7 +172,7 @@ impl PayloadReader {
             return Ok(());
         }
         self.failed = true;
-        let place = Place { line: self.lines + 1, indent: 0 };
+        let place = PayloadPosition { line: self.lines + 1, indent: 0 };
         Err(place.error(1, 1, format!("the line is longer than {MAX_BYTES} bytes")))
     }
 
@@ -226,7 +226,7 @@ fn detect(line: &[u8], number: usize) -> Result<Option<Framing>, InputError> {
         }
         Some(_) => {
             let what = "neither server-sent events (`data: …`) nor JSON lines (`{…}`) begin like this";
-            Err(Place { line: number, indent: 0 }.error(1, 1, what))
+            Err(PayloadPosition { line: number, indent: 0 }.error(1, 1, what))
         }
     }
 }
@@ -235,20 +235,20 @@ fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
 }
 
-fn data_place(line: &[u8], number: usize) -> Option<Place> {
+fn data_place(line: &[u8], number: usize) -> Option<PayloadPosition> {
     let rest = without_mark(line).strip_prefix(b"data:")?;
     let value = rest.strip_prefix(b" ").unwrap_or(rest);
-    Some(Place { line: number, indent: line.len() - value.len() })
+    Some(PayloadPosition { line: number, indent: line.len() - value.len() })
 }
 
 fn poll_sse(
     decoder: &mut sse::Decoder,
-    place: &mut Option<Place>,
+    place: &mut Option<PayloadPosition>,
     (line, offset): (usize, u64),
     ready: &mut VecDeque<Payload>,
 ) -> Result<(), InputError> {
     while let Some(event) = decoder.poll_event() {
-        let here = Place { line, indent: 0 };
+        let here = PayloadPosition { line, indent: 0 };
         let at = place.take().unwrap_or(here);
         let event = event.map_err(|error| {
             let column = match error {

@@ -13,7 +13,7 @@
 //! | [`service`] | runs: start, log, watch, cancel |
 //! | [`source`] | sources of runs: A2A, AG-UI, scripts, several at once |
 //! | `tee` | shows the streams of sub-agents inside the run of the supervisor that calls them through the gateway |
-//! | [`talk`] | `aqueduct run`: a chat with an agent at the terminal |
+//! | [`chat`] | `aqueduct run`: a chat with an agent at the terminal |
 //! | [`convert`] | a filter from any input dialect to any output dialect |
 //! | [`verify`] | the strict check of an AG-UI stream, as a report for people |
 //! | [`diff`] | two streams compared by content |
@@ -29,6 +29,7 @@
 //! written only by adapters.
 
 pub mod bench;
+pub mod chat;
 pub mod cli;
 pub mod config;
 pub mod convert;
@@ -51,11 +52,13 @@ pub mod replay;
 pub mod serve;
 pub mod service;
 pub mod source;
-pub mod talk;
 mod tee;
 mod telemetry;
 mod tls;
 pub mod verify;
+
+#[cfg(feature = "testing")]
+pub use identity::check_proof;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -81,7 +84,7 @@ fn dispatch(command: cli::Command) -> exit::Code {
     let code = match command {
         cli::Command::Serve(args) => serve::serve(&args, std::env::vars(), &mut out, &mut notes),
         cli::Command::Demo(args) => serve::demo(&args, &mut out, &mut notes),
-        cli::Command::Run(args) => talk::command(&args, std::env::vars(), &mut out, &mut notes),
+        cli::Command::Run(args) => chat::command(&args, std::env::vars(), &mut out, &mut notes),
         cli::Command::Record(args) => record::command(&args, std::env::vars(), &mut out, &mut notes),
         cli::Command::Replay(args) => replay::command(&args, &mut out, &mut notes),
         cli::Command::Mock(args) => mock::command(&args, &mut out, &mut notes),

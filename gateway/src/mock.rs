@@ -14,7 +14,7 @@ use crate::config::{AgentSource, Config, LogLevel, PushAccess};
 use crate::serve::{Listening, stop_on_signal};
 use crate::service::Gateway;
 use crate::source::script::Script;
-use crate::{exit, talk, telemetry};
+use crate::{chat, exit, telemetry};
 
 /// Runs `aqueduct mock`.
 pub fn command(args: &MockArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
@@ -26,7 +26,7 @@ pub fn command(args: &MockArgs, out: &mut dyn Write, notes: &mut dyn Write) -> e
         }
     };
     let name = args.name.clone().unwrap_or_else(|| agent_name(&args.script));
-    match talk::block_on(serve(script, &name, args, out)) {
+    match chat::block_on(serve(script, &name, args, out)) {
         Ok(()) => exit::OK,
         Err(error) => {
             writeln!(notes, "aqueduct mock: {error:#}").ok();
@@ -44,8 +44,8 @@ async fn serve(script: Script, name: &str, args: &MockArgs, out: &mut dyn Write)
     telemetry::start(&config.log);
     let listening = Listening::bind(Gateway::new(config)?).await?.playing(name);
     let address = *listening.addresses()?.first().context("no address")?;
-    greet(address, name, out).ok();
     stop_on_signal(&listening)?;
+    greet(address, name, out).ok();
     listening.serve().await;
     Ok(())
 }
@@ -53,7 +53,7 @@ async fn serve(script: Script, name: &str, args: &MockArgs, out: &mut dyn Write)
 /// Returns the configuration of a gateway for one script.
 pub(crate) fn configuration(script: Arc<Script>, name: &str, listen: SocketAddr) -> Config {
     let description = script.description.clone();
-    let mut config = talk::one_agent(name, AgentSource::Embedded { script });
+    let mut config = chat::one_agent(name, AgentSource::Embedded { script });
     if let Some(agent) = config.agents.get_mut(name) {
         agent.description = description;
     }

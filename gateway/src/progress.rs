@@ -50,6 +50,7 @@ impl Progress {
         let mut work = std::pin::pin!(work);
         loop {
             tokio::select! {
+                biased;
                 done = &mut work => {
                     self.clear();
                     return done;

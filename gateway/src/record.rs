@@ -29,7 +29,7 @@ use crate::progress::{Progress, count};
 use crate::recording::{Dialect, Head, Writer};
 use crate::service::{Gateway, now};
 use crate::source::Forwarded;
-use crate::{exit, remote, talk};
+use crate::{chat, exit, remote};
 use stop::Stop;
 
 /// Runs `aqueduct record`.
@@ -41,17 +41,17 @@ pub fn command(
 ) -> exit::Code {
     let environment = environment.into_iter().collect();
     let work = async {
-        let found = talk::resolve(&args.target, &args.reach, environment);
+        let found = chat::resolve(&args.target, &args.reach, environment);
         Progress::new().during("looking for the agent", found).await
     };
-    let (config, name) = match talk::block_on(work) {
+    let (config, name) = match chat::block_on(work) {
         Ok(found) => found,
         Err(error) => {
             writeln!(notes, "aqueduct record: {error:#}").ok();
             return exit::USAGE;
         }
     };
-    match talk::block_on(record(args, config, &name, out, notes)) {
+    match chat::block_on(record(args, config, &name, out, notes)) {
         Ok(()) => exit::OK,
         Err(error) => {
             writeln!(notes, "aqueduct record: {error:#}").ok();
@@ -117,11 +117,12 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
     agent.tokens.clear();
     let mut request = AgentRequest::new(input);
     request.context = Arc::new(Forwarded::from_pairs(args.reach.caller.headers.clone()));
-    let told = |failure: aqueduct_core::RunFailure| anyhow::anyhow!("{} ({})", failure.message, failure.code);
+    let failed =
+        |failure: aqueduct_core::RunFailure| anyhow::anyhow!("{} ({})", failure.message, failure.code);
     match agent.source.clone() {
         AgentSource::A2a { .. } => {
-            let source = remote::a2a(agent, None)?;
-            let Some((dialect, answer)) = source.open_raw(&request).await.map_err(told)? else {
+            let source = remote::a2a(agent, remote::Way::default())?;
+            let Some((dialect, answer)) = source.open_raw(&request).await.map_err(failed)? else {
                 return as_events(args, config, name, request).await;
             };
             let (incoming, stop) = match answer {
@@ -137,7 +138,8 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
             Ok(Asked { dialect: Dialect::of_a2a(dialect), incoming, stop })
         }
         AgentSource::Agui { .. } => {
-            let (_, stream) = remote::agui(agent, None)?.open(&request).await.map_err(told)?;
+            let (_, stream) =
+                remote::agui(agent, remote::Way::default())?.open(&request).await.map_err(failed)?;
             let incoming = Incoming::Stream(Box::new(stream));
             Ok(Asked { dialect: Dialect::Agui, incoming, stop: Stop::HangUp })
         }
@@ -155,7 +157,7 @@ async fn as_events(
     config.server.tokens.clear();
     let service = Gateway::new(config)?;
     let input = Arc::unwrap_or_clone(request.input);
-    let started = service.runs().start(&talk::caller(&args.reach.caller), name, input).await?;
+    let started = service.runs().start(&chat::caller(&args.reach.caller), name, input).await?;
     let encoder = WatcherEncoder::new(converters(&Settings::new(AguiDialect::V1_0)), Encoding::Json);
     let stop = Stop::Run { service, run: started.run_id };
     let incoming = Incoming::Events(started.events, Box::new(encoder));
@@ -170,11 +172,11 @@ async fn copy(
     writer: &mut Writer<'_>,
 ) -> anyhow::Result<Option<String>> {
     let mut progress = Progress::new();
-    let mut interrupts = talk::Interrupts::new()?;
+    let mut interrupts = chat::Interrupts::new()?;
     let mut is_told = false;
     loop {
         let next = tokio::select! {
-            next = incoming.next() => next,
+            biased;
             () = interrupts.next() => {
                 if !is_told && stop.tell().await {
                     is_told = true;
@@ -182,6 +184,7 @@ async fn copy(
                 }
                 Next::End(Some("the recorder was stopped".to_owned()))
             }
+            next = incoming.next() => next,
         };
         let at = begun.elapsed();
         match next {

@@ -8,13 +8,20 @@ use aqueduct::a2a::{Address, Binding, CardKey, CardSigner, Version};
 use aqueduct::remote::{CareSettings, RemoteSettings};
 use aqueduct::{a2a, agui};
 use aqueduct_adapter_a2a::DecodeConfig;
-use aqueduct_transport_http::CallWatch;
+use aqueduct_transport_http::{CallWatch, Dial};
 
 use crate::config::{A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, Server};
 use crate::tls;
 
+/// How the calls to an agent are sent: who observes them, and who opens their connections.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Way {
+    pub(crate) watch: Option<Arc<dyn CallWatch>>,
+    pub(crate) dial: Option<Arc<dyn Dial>>,
+}
+
 /// Returns the A2A agent of this configuration.
-pub(crate) fn a2a(agent: &Agent, watch: Option<Arc<dyn CallWatch>>) -> anyhow::Result<a2a::RemoteAgent> {
+pub(crate) fn a2a(agent: &Agent, way: Way) -> anyhow::Result<a2a::RemoteAgent> {
     let AgentSource::A2a { address, binding, version, stream, hosts, .. } = &agent.source else {
         anyhow::bail!("not an A2A agent");
     };
@@ -28,7 +35,7 @@ pub(crate) fn a2a(agent: &Agent, watch: Option<Arc<dyn CallWatch>>) -> anyhow::R
     };
     let mut builder = a2a::RemoteAgent::builder(address)
         .version(version)
-        .settings(settings(agent, watch)?.with_hosts(hosts.iter().cloned()))
+        .settings(settings(agent, way)?.with_hosts(hosts.iter().cloned()))
         .decode(DecodeConfig { stream: *stream, ..DecodeConfig::root() });
     if let Some(binding) = binding {
         builder = builder.binding(binding_of(*binding));
@@ -65,9 +72,9 @@ pub(crate) fn binding_of(named: A2aBinding) -> Binding {
 }
 
 /// Returns the AG-UI agent of this configuration.
-pub(crate) fn agui(agent: &Agent, watch: Option<Arc<dyn CallWatch>>) -> anyhow::Result<agui::RemoteAgent> {
+pub(crate) fn agui(agent: &Agent, way: Way) -> anyhow::Result<agui::RemoteAgent> {
     let AgentSource::Agui { url, resume } = &agent.source else { anyhow::bail!("not an AG-UI agent") };
-    Ok(agui::RemoteAgent::with_settings(url.as_str(), &settings(agent, watch)?)?.resuming(*resume))
+    Ok(agui::RemoteAgent::with_settings(url.as_str(), &settings(agent, way)?)?.resuming(*resume))
 }
 
 /// Returns the limits, retries and circuit settings of an agent.
@@ -81,18 +88,15 @@ fn care(agent: &Agent) -> CareSettings {
         .with_patience(agent.timeouts.connect)
 }
 
-fn settings(agent: &Agent, watch: Option<Arc<dyn CallWatch>>) -> anyhow::Result<RemoteSettings> {
-    let settings = RemoteSettings::default()
+fn settings(agent: &Agent, way: Way) -> anyhow::Result<RemoteSettings> {
+    let mut settings = RemoteSettings::default()
         .with_connect_timeout(agent.timeouts.connect)
         .with_response_timeout(agent.timeouts.response)
         .with_idle_timeout(agent.timeouts.idle)
         .with_frame_bytes(agent.limits.frame)
         .with_care(care(agent))
         .with_tls(tls::of_client(agent.tls.as_ref()).context("tls")?);
-    let settings = match watch {
-        Some(watch) => settings.with_watch(watch),
-        None => settings,
-    };
+    (settings.watch, settings.dial) = (way.watch, way.dial);
     Ok(match &agent.credentials {
         Some(credentials) => settings.with_credentials(credentials.reveal()),
         None => settings,

@@ -5,7 +5,7 @@ use std::io::Write;
 use crate::cli::ReplayArgs;
 use crate::config::AgentSource;
 use crate::recording::Recording;
-use crate::{exit, serve, talk};
+use crate::{chat, exit, serve};
 
 /// The name of the agent that replays the recording.
 const AGENT: &str = "replay";
@@ -20,12 +20,12 @@ pub fn command(args: &ReplayArgs, out: &mut dyn Write, notes: &mut dyn Write) ->
         }
     };
     let source = AgentSource::Replay { file: args.file.clone(), speed: args.speed };
-    let mut config = talk::one_agent(AGENT, source);
+    let mut config = chat::one_agent(AGENT, source);
     if let Some(listen) = args.listen {
         config.server.listen = vec![listen];
         return serve::run_config("replay", config, out, notes);
     }
-    match talk::block_on(talk::converse(config, AGENT, &prompt, args.form, out)) {
+    match chat::block_on(chat::converse(config, AGENT, &prompt, args.form, out)) {
         Ok(code) => code,
         Err(error) => {
             writeln!(notes, "aqueduct replay: {error:#}").ok();

@@ -13,7 +13,7 @@ pub enum LogError {
     #[error("there is no run {0:?}: it was never opened here, or its time to live is over")]
     NotFound(RunId),
     /// A run of that id exists already.
-    #[error("run {0:?} is there already: choose another run id")]
+    #[error("run {0:?} exists already: choose another run id")]
     Exists(RunId),
     /// The requested events are no longer stored.
     #[error("run {run:?} keeps events from number {earliest} on: start there, or from the thread's history")]
@@ -66,7 +66,7 @@ pub enum LogError {
         max: usize,
     },
     /// The engine cannot be reached, or cannot write.
-    #[error("the run log cannot be used now: {0}")]
+    #[error("the run log is unavailable: {0}; retry later, or check its engine")]
     Unavailable(String),
     /// A file of the engine is damaged or missing.
     #[error(
@@ -81,7 +81,7 @@ pub enum LogError {
         what: String,
     },
     /// What is stored cannot be read.
-    #[error("run {run:?} cannot be read from the log: {what}")]
+    #[error("run {run:?} cannot be read from the log: {what}; start the run again")]
     Unreadable {
         /// The run.
         run: RunId,
@@ -89,7 +89,9 @@ pub enum LogError {
         what: String,
     },
     /// The engine lost acknowledged events, more than the writer still holds.
-    #[error("the log lost events of run {run:?} from number {from} on: its engine came back with old data")]
+    #[error(
+        "the log lost events of run {run:?} from number {from} on, because its engine came back with old data: start the run again"
+    )]
     Lost {
         /// The run.
         run: RunId,

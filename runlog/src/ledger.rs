@@ -1,5 +1,12 @@
 //! The state of a run beside its events, and the rules of its changes. Pure: the engines in this process (memory, disk) share
 //! it; Redis has the same rules in its scripts.
+//!
+//! ```text
+//! append:  lease ok? ── limits ok? ──► head += n, bytes += weight ── terminal? ──► closed_at = now
+//! ```
+//!
+//! Invariants: the epoch never decreases; `earliest - 1 <= head`; every check precedes the first change, so a refused call changes
+//! nothing.
 
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 
@@ -18,6 +25,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// Returns the state of a run that was just opened: epoch 1, no events.
     pub(crate) fn new(meta: RunMeta, until: Timestamp) -> Self {
         let state = RunState {
             meta,
@@ -36,6 +44,7 @@ impl Ledger {
         self.state.closed_at.is_some()
     }
 
+    /// Returns the current lease.
     pub(crate) fn lease(&self) -> Lease {
         Lease { run_id: self.id(), epoch: self.state.epoch }
     }
@@ -45,6 +54,10 @@ impl Ledger {
     }
 
     /// Starts a new lease with the next epoch. Returns [`LogError::Held`] if the present lease has not lapsed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Closed`] if the run has ended.
     pub(crate) fn take_over(&mut self, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
         if self.is_closed() {
             return Err(LogError::Closed(self.id()));
@@ -66,11 +79,17 @@ impl Ledger {
         held
     }
 
+    /// Extends the time until which the run counts as watched. An earlier time changes nothing: watchers of several replicas
+    /// report in any order.
     pub(crate) fn watched(&mut self, until: Timestamp) {
         self.state.watched_until = self.state.watched_until.max(until);
     }
 
     /// Returns an error if the lease is no longer the run's current one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Fenced`] for a lease of an older epoch, even if the run has ended since: its holder must stop writing.
     pub(crate) fn check_lease(&self, lease: &Lease) -> Result<(), LogError> {
         if lease.epoch != self.state.epoch {
             return Err(LogError::Fenced { run: self.id(), epoch: lease.epoch });
@@ -82,6 +101,10 @@ impl Ledger {
     }
 
     /// Counts a batch and returns the new head, or refuses all of the batch.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the lease is lost, the run has ended, or a limit would be exceeded. Nothing is changed then.
     pub(crate) fn append(
         &mut self,
         lease: &Lease,

@@ -37,6 +37,7 @@ mod ledger;
 pub mod limits;
 pub mod log;
 pub mod memory;
+mod meta;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod remains;
@@ -53,7 +54,7 @@ pub use follow::Follow;
 pub use limits::LogLimits;
 pub use log::{
     Control, Lease, LogScope, Note, Page, RELEASED, RunLog, RunMeta, RunPlace, RunQuery, RunState,
-    is_log_metadata,
+    is_log_metadata, position_event, position_of,
 };
 pub use memory::MemoryLog;
 #[cfg(feature = "redis-tls")]

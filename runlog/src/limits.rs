@@ -1,4 +1,7 @@
 //! The limits of a log: the same for every engine, checked in one place.
+//!
+//! Weights are bytes of content, not of memory: heads are shared, and containers are not counted. The engine in memory adds the size of
+//! its entries ([`memory`](crate::memory)).
 
 use aqueduct_core::block::ToolOutput;
 use aqueduct_core::event::BlockEvent as Event;
@@ -32,6 +35,7 @@ pub struct LogLimits {
     pub messages_per_run: usize,
 }
 
+/// 10,000 runs and one GiB of content in memory, 64 MiB and a million events per run; owners are not limited.
 impl Default for LogLimits {
     fn default() -> Self {
         Self {
@@ -151,6 +155,8 @@ pub(crate) fn value_weight(value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use aqueduct_core::block::{ContentBlock, Thinking, ToolResult};
+    use aqueduct_core::{RunInfo, Source, SourceEvent, StreamContext, Update};
     use serde_json::json;
 
     use super::*;
@@ -158,5 +164,51 @@ mod tests {
     #[test]
     fn values_weigh_what_they_say() {
         assert_eq!(value_weight(&json!({"key": ["four", 1]})), 3 + 4 + 8 + 2 + 1);
+    }
+
+    /// Returns the weight of the events that a source event causes.
+    fn weight_after(event: impl Into<SourceEvent>) -> u64 {
+        let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+        context.handle_event(event.into()).unwrap();
+        weight_of(&std::iter::from_fn(|| context.poll_event()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn events_weigh_their_content_and_nothing_else() {
+        let seal = Thinking { encrypted: Some("seal".into()), ..Thinking::default() };
+        let result = |output| {
+            let result = ToolResult { id: Some("c".into()), output, ..ToolResult::default() };
+            weight_after(Update::new(ContentBlock::ToolResult(result)))
+        };
+        let source = Source::root;
+        assert_eq!(weight_after(Update::text("four")), 4);
+        assert_eq!(weight_after(Update::new(ContentBlock::Thinking(seal))), 4);
+        assert_eq!(weight_after(Update::new(ContentBlock::custom("note", json!("seven")))), 5);
+        let without_content = result(ToolOutput::Text("".into()));
+        assert_eq!(result(ToolOutput::Text("four".into())), without_content + 4);
+        assert_eq!(result(ToolOutput::Json(json!(["four"]))), without_content + 5);
+        assert_eq!(
+            weight_after(SourceEvent::StateSnapshot { source: source(), state: json!({ "a": "bc" }) }),
+            4
+        );
+        let patch = vec![json!("four"), json!(1)];
+        assert_eq!(weight_after(SourceEvent::StateDelta { source: source(), patch }), 12);
+        assert_eq!(weight_after(SourceEvent::LaneOpened(source().child("other"))), 0);
+    }
+
+    #[test]
+    fn a_limit_is_reached_before_it_is_exceeded() {
+        let limits = LogLimits { events_per_run: 3, bytes_per_run: 10, ..LogLimits::default() };
+        let lease = Lease { run_id: "a".into(), epoch: 1 };
+        let all = crate::testing::events(1);
+        let one = &all[..1];
+        let check = |events, bytes, weight| limits.check(&lease, Held { events, bytes }, one, weight);
+        assert_eq!(check(2, 8, 2), Ok(()));
+        assert!(matches!(check(3, 0, 0), Err(LogError::RunTooLong { limit: "events_per_run", .. })));
+        assert!(matches!(check(0, 8, 3), Err(LogError::RunTooLong { limit: "bytes_per_run", .. })));
+        assert_eq!(limits.check(&lease, Held { events: 9, bytes: 99 }, &all, 9), Ok(()), "the end fits");
+        let note = |text: &str| limits.check_note(&lease.run_id, 6, &Note::Checkpoint(json!(text).into()));
+        assert_eq!(note("four"), Ok(10));
+        assert!(note("seven").is_err());
     }
 }

@@ -3,6 +3,8 @@
 //! The stream machine of a run dies with its writer; the log does not. The replica that takes the run over reads the log
 //! from the start and ends everything open, in the order of the stream machine: children before parents, and in the order
 //! of opening.
+//!
+//! Memory is that of the open blocks, lanes and steps; ended ones are dropped as their end is read.
 
 use std::sync::Arc;
 
@@ -45,6 +47,7 @@ impl Remains {
         self.blocks.retain(|open| open.id != *id);
     }
 
+    /// Adds token counts to those of the same provider and model.
     fn spend(&mut self, usage: &Usage) {
         match self.usage.iter_mut().find(|known| known.same_account(usage)) {
             Some(known) => known.add(usage),

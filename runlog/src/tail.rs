@@ -100,4 +100,44 @@ mod tests {
         tail.push(9, event());
         assert_eq!((numbers(&tail, 4), numbers(&tail, 8)), (None, Some(vec![9])));
     }
+
+    fn heavy(bytes: usize) -> BlockEvent {
+        let delta = "x".repeat(bytes).into();
+        match crate::testing::events(1)
+            .into_iter()
+            .find(|event| matches!(event, BlockEvent::BlockDelta { .. }))
+        {
+            Some(BlockEvent::BlockDelta { block, .. }) => BlockEvent::BlockDelta { block, delta },
+            other => panic!("no delta: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn it_holds_512_events() {
+        let mut tail = Tail::default();
+        for number in 1..=512 {
+            tail.push(number, event());
+        }
+        assert_eq!(numbers(&tail, 0).map(|numbers| numbers.len()), Some(512));
+        tail.push(513, event());
+        assert_eq!((numbers(&tail, 0), numbers(&tail, 1).map(|numbers| numbers.len())), (None, Some(512)));
+        assert_eq!(tail.read(1, 2).map(|events| events.len()), Some(2));
+    }
+
+    #[test]
+    fn it_holds_a_mebibyte_or_the_last_event() {
+        let mut tail = Tail::default();
+        let half = 512 * 1024;
+        tail.push(1, heavy(half));
+        tail.push(2, heavy(half));
+        assert_eq!(numbers(&tail, 0), Some(vec![1, 2]), "exactly as much as it may hold");
+        tail.push(3, heavy(1));
+        assert_eq!((numbers(&tail, 0), numbers(&tail, 1)), (None, Some(vec![2, 3])));
+        tail.push(4, heavy(4 * half));
+        assert_eq!((numbers(&tail, 2), numbers(&tail, 3)), (None, Some(vec![4])));
+        for number in 5..=7 {
+            tail.push(number, heavy(1));
+        }
+        assert_eq!((numbers(&tail, 3), numbers(&tail, 4)), (None, Some(vec![5, 6, 7])));
+    }
 }

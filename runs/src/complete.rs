@@ -24,10 +24,10 @@ impl Runs {
     ///
     /// # async fn ask() -> Result<(), ServiceError> {
     /// let runs = Runs::new().agent("echo", |input: RunInput| {
-    ///     futures_util::stream::iter([Update::text(format!("You said: {}", input.text()))])
+    ///     futures_util::stream::iter([Update::text(format!("You wrote: {}", input.text()))])
     /// });
     /// let run = runs.complete(&Caller::default(), "echo", RunInput::prompt("thread", "run", "hello")).await?;
-    /// assert_eq!(run.text(), "You said: hello");
+    /// assert_eq!(run.text(), "You wrote: hello");
     /// # Ok(())
     /// # }
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(ask()).unwrap();

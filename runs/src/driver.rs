@@ -20,12 +20,13 @@
 //! agent works for the other replica, and the stream is dropped instead.
 
 mod append;
+mod controls;
 mod input;
 mod lanes;
 mod turn;
 
-use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use aqueduct_core::agent::AgentRequest;
@@ -35,7 +36,6 @@ use aqueduct_core::{
     Timestamp,
 };
 use aqueduct_runlog::{Control, Lease, LogError, LogScope, RunMeta};
-use futures_util::FutureExt as _;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -51,6 +51,7 @@ use crate::settings::{OnDisconnect, OnLogLoss};
 use crate::suspend::Suspension;
 use crate::takeover::GATEWAY_LOST;
 pub(crate) use append::left_by_extension;
+use controls::{Controls, Interruption, Waits};
 pub(crate) use input::{Batch, Input};
 use turn::RunTurn;
 
@@ -253,6 +254,8 @@ struct Machine<'d> {
     suspension: Option<Suspension>,
     /// Events that were taken out of the context before they are appended.
     polled: Vec<BlockEvent>,
+    /// The positions of the source among them.
+    positions: u64,
     guard: Option<EventGuard>,
 }
 
@@ -295,6 +298,7 @@ impl<'d> Machine<'d> {
             raised: Vec::new(),
             suspension: None,
             polled: Vec::new(),
+            positions: 0,
             guard: drive.runs.0.host.guard.map(|make| make(&drive.request.input)),
         }
     }
@@ -304,32 +308,17 @@ impl<'d> Machine<'d> {
         if self.was_left() {
             self.handle_watchers();
         }
-        let mut messages = self.messages();
-        // Futures that outlast many events are created once: creating one takes a lock and a timer slot.
-        let (lost, handle) = (self.lost.clone(), &*self.drive.handle);
-        let mut lost = pin!(lost.cancelled().fuse());
-        let mut cancelled = pin!(handle.cancel_token().cancelled().fuse());
-        let mut clock = pin!(tokio::time::sleep_until(self.deadline));
+        let mut controls = Controls::new(&self.drive.handle, &self.lost, self.messages(), self.deadline);
         self.append().await;
         while !self.context.is_ended() {
-            if clock.deadline() != self.deadline {
-                clock.as_mut().reset(self.deadline);
-            }
-            tokio::select! {
-                biased;
-                () = &mut lost => self.leave(),
-                () = &mut cancelled, if !self.is_stopping => self.stop(),
-                heard = &mut messages => {
-                    self.handle_messages(heard).await;
-                    messages = self.messages();
-                }
-                () = &mut clock => self.handle_deadline(),
-                () = unwatched(self.unwatched), if !self.is_stopping => self.handle_unwatched().await,
-                () = handle.changed() => {
-                    input.listen(handle.take_lanes());
-                    self.handle_watchers();
-                }
-                batch = input.next() => self.handle_batch(batch, input).await,
+            let waits = self.waits();
+            let next = std::future::poll_fn(|cx| match controls.poll(cx, waits) {
+                Poll::Ready(interruption) => Poll::Ready(Err(interruption)),
+                Poll::Pending => input.poll_batch(cx).map(Ok),
+            });
+            match next.await {
+                Ok(batch) => self.handle_batch(batch, input).await,
+                Err(interruption) => self.handle_interruption(interruption, &mut controls, input).await,
             }
             self.handle_raised().await;
             self.append().await;
@@ -340,6 +329,34 @@ impl<'d> Machine<'d> {
             }
         }
         (self.outcome, self.suspension)
+    }
+
+    /// Returns what decides how long the driver waits.
+    fn waits(&self) -> Waits {
+        Waits { is_stopping: self.is_stopping, deadline: self.deadline, unwatched: self.unwatched }
+    }
+
+    /// Handles what came before the next input.
+    async fn handle_interruption(
+        &mut self,
+        interruption: Interruption,
+        controls: &mut Controls<'d>,
+        input: &mut Input,
+    ) {
+        match interruption {
+            Interruption::Lost => self.leave(),
+            Interruption::Cancelled => self.stop(),
+            Interruption::Messages(heard) => {
+                self.handle_messages(heard).await;
+                controls.set_messages(self.messages());
+            }
+            Interruption::Deadline => self.handle_deadline(),
+            Interruption::Unwatched => self.handle_unwatched().await,
+            Interruption::Changed => {
+                input.listen(self.drive.handle.take_lanes());
+                self.handle_watchers();
+            }
+        }
     }
 
     /// Handles a batch: lane events first, because events of the agent may follow from those of its sub-agents.
@@ -372,6 +389,9 @@ impl<'d> Machine<'d> {
         if let SourceEvent::Checkpoint(checkpoint) = event {
             self.checkpoint = Some(checkpoint);
             return;
+        }
+        if let SourceEvent::Position(position) = event {
+            return self.keep_position(position);
         }
         let (usage, event) = self.turn.place(event);
         if let Some(usage) = usage {
@@ -527,12 +547,4 @@ impl<'d> Machine<'d> {
 /// Returns the time from `then` to `now`; zero if `now` is earlier.
 fn elapsed(then: Timestamp, now: Timestamp) -> Duration {
     Duration::from_millis(u64::try_from(now.0.saturating_sub(then.0)).unwrap_or_default())
-}
-
-/// Completes at that time; never if there is none.
-async fn unwatched(since: Option<Instant>) {
-    match since {
-        Some(when) => tokio::time::sleep_until(when).await,
-        None => std::future::pending().await,
-    }
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::{Agent, ResponseId, SourceEvent, SourceStream, StreamContext, Takeover, Timestamp};
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use tokio::sync::mpsc;
 
-/// Events that wait between a publisher and its run. Enough to keep both busy; few enough that back-pressure reaches the
-/// publisher soon.
-const PUBLISHED_EVENTS: usize = 64;
+/// Payloads that wait between a publisher and its run, each with its events. Enough to keep both busy; few enough that
+/// back-pressure reaches the publisher soon.
+const PUBLISHED_PAYLOADS: usize = 64;
 
 /// The publisher's end of the channel to a run.
-pub(crate) type FeedSender = mpsc::Sender<SourceEvent>;
+pub(crate) type FeedSender = mpsc::Sender<Vec<SourceEvent>>;
 
 /// The code of a run whose agent panicked: a bug of the agent.
 const AGENT_PANICKED: &str = "agent_panicked";
@@ -24,6 +24,8 @@ pub(crate) enum Feed {
     Agent,
     /// A publisher sends them.
     Published(SourceStream),
+    /// A publisher continues a run that another replica started.
+    TakenPublished(SourceStream, Begin),
     /// Another replica started the run: the agent resumes after the logged events.
     Takeover(Box<TakenOver>),
 }
@@ -54,9 +56,14 @@ pub(crate) enum Begin {
 impl Feed {
     /// Returns the feed of a published run, and the publisher's end of it.
     pub(crate) fn published() -> (FeedSender, Self) {
-        let (sender, mut events) = mpsc::channel(PUBLISHED_EVENTS);
-        let events = stream::poll_fn(move |cx| events.poll_recv(cx));
-        (sender, Self::Published(Box::pin(events)))
+        let (sender, events) = published_events();
+        (sender, Self::Published(events))
+    }
+
+    /// Returns the feed of a published run that another replica started, and the publisher's end of it.
+    pub(crate) fn taken_published(begin: Begin) -> (FeedSender, Self) {
+        let (sender, events) = published_events();
+        (sender, Self::TakenPublished(events, begin))
     }
 
     /// Starts the stream of source events. Returns `None` for a run without agent.
@@ -69,6 +76,7 @@ impl Feed {
         let nothing = || -> SourceStream { Box::pin(stream::empty()) };
         match self {
             Self::Published(events) => (events, Begin::New),
+            Self::TakenPublished(events, begin) => (events, begin),
             Self::Agent => (agent.map_or_else(nothing, |agent| guarded(|| agent.run(request))), Begin::New),
             Self::Takeover(taken) => {
                 let TakenOver { context, takeover, response_id, opened_at } = *taken;
@@ -79,6 +87,13 @@ impl Feed {
             }
         }
     }
+}
+
+/// Returns a channel for the events of payloads. The events of one payload are ready together.
+fn published_events() -> (FeedSender, SourceStream) {
+    let (sender, mut payloads) = mpsc::channel::<Vec<SourceEvent>>(PUBLISHED_PAYLOADS);
+    let payloads = stream::poll_fn(move |cx| payloads.poll_recv(cx));
+    (sender, Box::pin(payloads.flat_map(stream::iter)))
 }
 
 /// Returns the stream of an agent. A panic of the agent becomes a failure of the run.

@@ -17,11 +17,12 @@ use std::time::Duration;
 
 use aqueduct_core::event::RunFailed;
 use aqueduct_core::service::{BoxFuture, NumberedEvent};
-use aqueduct_core::{BlockEvent, CancelToken, RunFailure, RunId, RunInfo, SourceEvent};
+use aqueduct_core::{BlockEvent, CancelToken, Gated, RunFailure, RunId, RunInfo, SourceEvent};
 use aqueduct_runlog::{Follow, LogError, RunMeta};
 use futures_util::Stream;
+use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendTimeoutError;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 
 /// Lane events that wait for a run. Enough to keep both sides busy; few enough that back-pressure reaches a sub-agent soon.
 pub(crate) const LANE_EVENTS: usize = 64;
@@ -40,6 +41,8 @@ pub struct RunHandle {
     /// Notified when the number of watchers changed, or lanes were opened. Only the driver waits for it.
     changed: Notify,
     lanes: Mutex<Lanes>,
+    /// The number of positions of the source that the log holds.
+    stored: watch::Sender<u64>,
 }
 
 /// The state of the channel for lanes.
@@ -69,6 +72,7 @@ impl RunHandle {
             is_left: AtomicBool::new(false),
             changed: Notify::new(),
             lanes: Mutex::new(Lanes::Unused),
+            stored: watch::Sender::default(),
         }
     }
 
@@ -128,6 +132,17 @@ impl RunHandle {
         }
     }
 
+    /// Adds positions of the source that the log holds now.
+    pub(crate) fn add_stored(&self, positions: u64) {
+        self.stored.send_modify(|stored| *stored += positions);
+    }
+
+    /// Waits until the log holds this many positions of the source.
+    pub(crate) async fn stored(&self, positions: u64) {
+        // The sender lives in `self`.
+        self.stored.subscribe().wait_for(|stored| *stored >= positions).await.ok();
+    }
+
     /// Marks the run as ended: lane events are no longer accepted.
     pub(crate) fn end(&self) {
         *self.lock_lanes() = Lanes::Closed;
@@ -164,9 +179,9 @@ impl RunHandle {
         matches!(&*self.lock_lanes(), Lanes::Open(sender, _) if sender.strong_count() > 1)
     }
 
-    /// Waits until watchers or lanes have changed since this was last awaited.
-    pub(crate) async fn changed(&self) {
-        self.changed.notified().await;
+    /// Returns a future that completes when watchers or lanes have changed since the last one completed.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 
     /// Counts one more watcher, until the guard is dropped.
@@ -235,7 +250,7 @@ pub(crate) struct Watched {
     last: u64,
     _guard: Option<WatchGuard>,
     /// Completes when the watcher must stop before the end of the run.
-    halted: BoxFuture<'static, ()>,
+    halted: Gated<BoxFuture<'static, ()>>,
     /// Set once the stream was polled.
     is_asked: bool,
     is_over: bool,
@@ -249,6 +264,7 @@ impl Watched {
         guard: Option<WatchGuard>,
         halted: BoxFuture<'static, ()>,
     ) -> Self {
+        let halted = Gated::new(halted);
         Self { run: run.clone(), follow, last: 0, _guard: guard, halted, is_asked: false, is_over: false }
     }
 
@@ -280,7 +296,7 @@ impl Stream for Watched {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            ready!(self.halted.as_mut().poll(cx));
+            ready!(Pin::new(&mut self.halted).poll(cx));
             self.is_over = true;
             return Poll::Ready(None);
         };

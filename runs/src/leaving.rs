@@ -113,7 +113,7 @@ impl Runs {
         self.tick();
         let held = std::mem::take(&mut *locked(&self.0.replica.held));
         let give_up = |(lease, lost): (Lease, CancelToken)| {
-            // What works under it here stops before another replica goes on.
+            // What works under it here stops before another replica continues.
             lost.cancel();
             lease
         };

@@ -14,14 +14,17 @@
 //!   fed ── interrupt ──► waiting ── a run of the thread brings the reply ──► fed, into that run
 //! ```
 //!
-//! Where replicas share a log, any of them may receive the reply (`mailbox`).
+//! Where replicas share a log, any of them may receive the reply (`mailbox`), and a publisher may reconnect to any of them,
+//! also after its replica died (`adopt`).
 //!
-//! Invariants: a payload is acknowledged once it was decoded and will reach the run; a repeated payload is acknowledged
+//! Invariants: a payload is acknowledged once it was decoded and will reach the run, and where the log outlives this
+//! process, once the log holds the payload and its events; a repeated payload is acknowledged
 //! again and not decoded twice; a dropped future loses no payload; a reply is sent to every publisher that reconnects,
 //! until a line proves that the workflow received it ([`LineDecoder::replies_taken`]).
 //!
 //! The host provides the formats of lines: the engine knows [`LineDecoder`] and no adapter, except for the format `text`.
 
+pub(crate) mod adopt;
 mod answer;
 pub(crate) mod mailbox;
 pub(crate) mod text;
@@ -35,8 +38,9 @@ use aqueduct_core::{
     ByteString, InterruptId, InterruptReply, Principal, RunId, RunInput, RunOutcome, SourceEvent, ThreadId,
     ToolCallId,
 };
-use aqueduct_runlog::RunMeta;
+use aqueduct_runlog::{LogScope, RunMeta};
 use bytes::Bytes;
+use serde_json::Value;
 use tokio::sync::{Mutex, watch};
 
 use crate::agents::AgentEntry;
@@ -99,6 +103,8 @@ pub(crate) struct Published {
     pub(crate) boxes: AtomicU64,
     /// The surface of the runs that reply to it.
     pub(crate) surface: &'static str,
+    /// The format of the payloads, if the log stores them for other replicas.
+    pub(crate) format: Option<String>,
 }
 
 impl Published {
@@ -118,8 +124,12 @@ pub(crate) struct State {
     pub(crate) asked: Vec<InterruptId>,
     /// Set if the run has ended with an interrupt.
     pub(crate) is_waiting: bool,
-    /// An event of the decoder that was not sent to the run yet.
-    pub(crate) held: Option<SourceEvent>,
+    /// Events of the decoder that were not sent to the run yet.
+    pub(crate) held: Vec<SourceEvent>,
+    /// The position behind them, if the log stores payloads.
+    pub(crate) position: Option<Value>,
+    /// The driver of the run, if the log stores payloads.
+    pub(crate) driver: Option<Driver>,
     /// Receives replies from other replicas.
     pub(crate) mailbox: Option<Mailbox>,
     /// The run that delivered the last reply.
@@ -135,32 +145,90 @@ impl std::fmt::Debug for State {
 }
 
 impl State {
-    /// Sends the decoded events to the run. A dropped future leaves the rest for the next call.
-    async fn drain(&mut self, runs: &Runs, published: &Arc<Published>) {
-        let Self { decoder, out, asked, is_waiting, held, mailbox, .. } = self;
-        let Some(sender) = out else { return };
-        loop {
+    /// Sends the decoded events to the run, and waits until the log holds them if it stores payloads. A dropped future
+    /// leaves the rest for the next call.
+    ///
+    /// # Errors
+    ///
+    /// Returns a refusal if the run is driven elsewhere.
+    async fn drain(&mut self, runs: &Runs, published: &Arc<Published>) -> Result<(), ServiceError> {
+        let Self { decoder, out, asked, is_waiting, held, position, driver, mailbox, .. } = self;
+        let Some(sender) = out else { return Ok(()) };
+        while let Some(event) = decoder.poll_event() {
+            if let SourceEvent::InterruptRequested { interrupt, .. } = &event {
+                asked.push(interrupt.id.clone());
+            }
+            held.push(event);
+        }
+        if let Some(outcome) = held.iter().find_map(outcome_of) {
+            *is_waiting = outcome == RunOutcome::Interrupted;
+            if *is_waiting && mailbox.is_none() {
+                // The mailbox must exist before a caller can see the interrupt.
+                *mailbox = runs.open_mailbox(published, asked).await;
+            }
+        }
+        if !held.is_empty() || position.is_some() {
             let Ok(permit) = sender.reserve().await else {
-                // The run has ended; the remaining events belong to no run.
-                while decoder.poll_event().is_some() {}
-                *held = None;
-                return;
+                // The run has ended here; the remaining events belong to no run of this replica.
+                held.clear();
+                *position = None;
+                return Driver::check_ended(driver.as_ref(), runs).await;
             };
-            if held.is_none() {
-                *held = decoder.poll_event();
-                if let Some(SourceEvent::InterruptRequested { interrupt, .. }) = held {
-                    asked.push(interrupt.id.clone());
+            let mut events = std::mem::take(held);
+            if let Some(position) = position.take() {
+                events.push(SourceEvent::Position(position));
+                if let Some(driver) = driver.as_mut() {
+                    driver.sent += 1;
                 }
             }
-            if let Some(SourceEvent::Finished { outcome, .. }) = held {
-                *is_waiting = *outcome == RunOutcome::Interrupted;
-                if *is_waiting && mailbox.is_none() {
-                    // The mailbox must exist before a caller can see the interrupt.
-                    *mailbox = runs.open_mailbox(published, asked).await;
-                }
+            permit.send(events);
+        }
+        match driver {
+            Some(driver) => driver.stored(sender, runs).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the outcome of the event that ends a run.
+fn outcome_of(event: &SourceEvent) -> Option<RunOutcome> {
+    match event {
+        SourceEvent::Finished { outcome, .. } => Some(*outcome),
+        _ => None,
+    }
+}
+
+/// The driver of a published run whose payloads the log stores.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    handle: Arc<RunHandle>,
+    /// The number of positions that were sent to it.
+    sent: u64,
+}
+
+impl Driver {
+    pub(crate) fn new(handle: &Arc<RunHandle>) -> Self {
+        Self { handle: Arc::clone(handle), sent: 0 }
+    }
+
+    /// Waits until the log holds what was sent.
+    async fn stored(&self, sender: &FeedSender, runs: &Runs) -> Result<(), ServiceError> {
+        tokio::select! {
+            biased;
+            () = self.handle.stored(self.sent) => Ok(()),
+            () = sender.closed() => Self::check_ended(Some(self), runs).await,
+        }
+    }
+
+    /// Returns a refusal if a run that is not driven here any more goes on elsewhere.
+    async fn check_ended(driver: Option<&Self>, runs: &Runs) -> Result<(), ServiceError> {
+        let Some(Self { handle, .. }) = driver else { return Ok(()) };
+        match runs.run_log().state(handle.id()).await {
+            Ok(run) if run.closed_at.is_some() => Ok(()),
+            _ => {
+                let message = "the run goes on at another replica, or its log is away: connect again";
+                Err(ServiceError::new(RefusalKind::Unavailable, message))
             }
-            let Some(event) = held.take() else { return };
-            permit.send(event);
         }
     }
 }
@@ -194,6 +262,11 @@ impl Runs {
             .run_id
             .as_ref()
             .and_then(|run| self.published().get(&RunMeta::key(&principal.to_string(), run)).cloned());
+        if let Some(run) = &request.run_id
+            && let Some(adopted) = self.adopt_here(&agent, &principal, run, &request.format).await?
+        {
+            return Ok(Box::new(PublisherIngest::new(self, adopted).await));
+        }
         if let Some(known) = known {
             return self.continue_run(known, &agent, &principal, &caller).await;
         }
@@ -244,13 +317,16 @@ impl Runs {
         let origin = RunOrigin::new(agent.name(), &input.thread_id, PUBLISH);
         let (handle, extension) = self.attach(&key, &origin);
         let (sender, feed) = Feed::published();
+        let format = (self.scope() > LogScope::Process).then_some(request.format);
         let state = State {
             decoder,
             acknowledged: 0,
-            out: Some(sender),
+            out: Some(sender.clone()),
             asked: Vec::new(),
             is_waiting: false,
-            held: None,
+            held: Vec::new(),
+            position: None,
+            driver: format.as_ref().map(|_| Driver::new(&handle)),
             mailbox: None,
             answered_by: None,
             lanes_of: None,
@@ -266,7 +342,13 @@ impl Runs {
             turns: AtomicU64::new(0),
             boxes: AtomicU64::new(0),
             surface: PUBLISH,
+            format,
         });
+        if let Some(publication) = published.publication(&[]) {
+            // The channel is empty.
+            sender.try_send(publication.begin()).ok();
+        }
+        drop(sender);
         self.published().insert(key, Arc::clone(&published));
         let mut request = AgentRequest::new(input);
         request.principal = principal;
@@ -320,9 +402,10 @@ impl PublisherIngest {
                 .map_err(|_| invalid("a payload is not UTF-8: encode it as UTF-8".to_owned()))?;
             state.decoder.handle_line(&line).map_err(invalid)?;
             state.acknowledged = number;
+            state.position = self.published.format.as_ref().map(|_| adopt::position(number, Some(&line)));
             self.published.note_taken(&*state.decoder, &line);
         }
-        state.drain(&self.runs, &self.published).await;
+        state.drain(&self.runs, &self.published).await?;
         self.acknowledged = state.acknowledged;
         Ok(self.acknowledged)
     }
@@ -348,7 +431,9 @@ impl PublisherIngest {
     async fn end(&mut self) -> Result<(), ServiceError> {
         let mut state = self.published.state.lock().await;
         let read = state.decoder.handle_eof();
-        state.drain(&self.runs, &self.published).await;
+        let acknowledged = state.acknowledged;
+        state.position = self.published.format.as_ref().map(|_| adopt::position(acknowledged, None));
+        state.drain(&self.runs, &self.published).await?;
         state.out = None;
         state.mailbox = None;
         self.finished = true;

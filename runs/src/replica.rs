@@ -125,7 +125,7 @@ impl Runs {
     /// Notifies the owner of a remote run of its watchers here.
     async fn tell_watched(&self, run: RunId) {
         if let Err(error) = self.run_log().watched(&run, self.lease_until()).await {
-            tracing::debug!(run = run.as_str(), %error, "its owner could not be told that it is watched");
+            tracing::debug!(run = run.as_str(), %error, "the owner of the run could not be notified of a watcher");
         }
     }
 

@@ -15,19 +15,18 @@ use crate::driver::Drive;
 use crate::errands::Handlers;
 use crate::extension::{RunExtension, RunOrigin, RunStart};
 use crate::feed::Feed;
+use crate::forward::{Forwarded, forwarded};
 use crate::handle::{RunHandle, Watched};
 use crate::leaving::Leaving;
 use crate::metrics::RunMetrics;
 use crate::outage::Outage;
 use crate::publish::Published;
 use crate::quota::RunLedger;
+pub(crate) use crate::refuse::refuse;
 use crate::replica::Replica;
 use crate::reply::{Reply, ReplyRun};
 use crate::settings::{AgentOptions, Settings};
 use crate::threads::ThreadIndex;
-
-/// Headers that an agent always receives: the trace context and the baggage of W3C.
-const TRACE_HEADERS: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 
 /// The run engine. Clones share it.
 #[derive(Clone)]
@@ -365,61 +364,6 @@ impl Runs {
         let halted = Box::pin(self.0.leaving.halted(handle.cloned()));
         Box::pin(Watched::new(run, follow, handle.map(RunHandle::watch), halted))
     }
-
-    /// Refuses a start that would exceed the limit together with the runs that are held for a reply.
-    fn check_held(&self) -> Result<(), ServiceError> {
-        let limit = self.setup().settings.limit;
-        if self.active_runs() + self.held_runs() < limit {
-            return Ok(());
-        }
-        let message = format!(
-            "run limit reached (`runs.limit` = {limit}, with runs that wait for a reply): retry later"
-        );
-        Err(ServiceError::new(RefusalKind::Busy, message))
-    }
-
-    /// Refuses new runs while the engine drains, the log is unavailable, or the limit is reached.
-    pub(crate) fn check_room(&self) -> Result<(), ServiceError> {
-        if self.is_draining() {
-            let message = "the service is stopping: retry, or use another replica";
-            return Err(ServiceError::new(RefusalKind::Unavailable, message));
-        }
-        self.check_log()?;
-        let limit = self.setup().settings.limit;
-        if self.active_runs() >= limit {
-            return Err(self.full(limit));
-        }
-        Ok(())
-    }
-}
-
-/// Headers of a caller that an agent receives.
-#[derive(Debug)]
-struct Forwarded(Vec<(String, String)>);
-
-impl CallContext for Forwarded {
-    fn headers(&self) -> Vec<(String, String)> {
-        self.0.clone()
-    }
-}
-
-/// Returns the headers of the caller that the agent receives: trace context, and those of its options.
-fn forwarded(caller: &Caller, options: &AgentOptions) -> Vec<(String, String)> {
-    let names = TRACE_HEADERS.iter().copied().chain(options.forward_headers.iter().map(String::as_str));
-    names.filter_map(|name| Some((name.to_owned(), caller.header(name)?.to_owned()))).collect()
-}
-
-/// Converts an error of the log into a refusal.
-pub(crate) fn refuse(error: &LogError) -> ServiceError {
-    let kind = match error {
-        LogError::NotFound(_) => RefusalKind::NotFound,
-        LogError::Exists(_) => RefusalKind::Conflict,
-        LogError::Full { .. } => RefusalKind::Busy,
-        LogError::Unavailable(_) => RefusalKind::Unavailable,
-        LogError::Gone { earliest, .. } => RefusalKind::Gone { earliest: *earliest },
-        _ => RefusalKind::Internal,
-    };
-    ServiceError::new(kind, error.to_string())
 }
 
 /// Returns the system time, in the unit of the log.

@@ -30,8 +30,12 @@ impl RunService for Runs {
         self.0.host.access.quota(account)
     }
 
-    fn agent_of<'a>(&'a self, caller: &'a Caller, run: &'a RunId) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move { self.find_run(caller, run).await.ok().map(|state| state.meta.agent) })
+    fn agent_of<'a>(
+        &'a self,
+        caller: &'a Caller,
+        run: &'a RunId,
+    ) -> BoxFuture<'a, Result<Option<String>, ServiceError>> {
+        Box::pin(async move { self.find_run(caller, run).await.map(|state| Some(state.meta.agent)) })
     }
 
     fn start(

@@ -83,7 +83,7 @@ impl SideRun {
 
     /// Returns a receiver of control messages to the side run.
     pub fn ear(&self) -> SideEar {
-        SideEar { log: Arc::clone(self.runs.run_log()), lease: self.lease.clone(), heard: 0 }
+        SideEar { log: Arc::clone(self.runs.run_log()), lease: self.lease.clone(), received: 0 }
     }
 }
 
@@ -91,16 +91,16 @@ impl SideRun {
 pub struct SideEar {
     log: Arc<dyn RunLog>,
     lease: Lease,
-    heard: usize,
+    received: usize,
 }
 
 impl SideEar {
     /// Returns the next messages. Returns `None` once the side run has ended.
     pub async fn hear(&mut self) -> Option<Vec<Control>> {
         loop {
-            match self.log.controls(&self.lease, self.heard).await {
+            match self.log.controls(&self.lease, self.received).await {
                 Ok(messages) => {
-                    self.heard += messages.len();
+                    self.received += messages.len();
                     return Some(messages);
                 }
                 Err(error) if error.is_temporary() => tokio::time::sleep(PAUSE).await,

@@ -108,7 +108,9 @@ impl Runs {
             out: Some(out),
             asked: asked.clone(),
             is_waiting: true,
-            held: None,
+            held: Vec::new(),
+            position: None,
+            driver: None,
             mailbox: None,
             answered_by: None,
             lanes_of: drive.lanes_of.as_ref().or(drive.extension.as_ref()).cloned(),
@@ -124,6 +126,7 @@ impl Runs {
             turns: AtomicU64::new(0),
             boxes: AtomicU64::new(0),
             surface: REPLY,
+            format: None,
         });
         let mailbox = self.open_mailbox(&published, &asked).await;
         published.state.lock().await.mailbox = mailbox;
@@ -289,10 +292,10 @@ impl Way {
                 lanes.send_slowly(event).await;
             }
         }
-        for event in batch.events {
-            if let Some(out) = &self.out {
-                out.send(event).await.ok();
-            }
+        if let Some(out) = &self.out
+            && !batch.events.is_empty()
+        {
+            out.send(batch.events).await.ok();
         }
         if batch.is_end {
             self.out = None;

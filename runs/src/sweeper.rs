@@ -46,8 +46,9 @@ impl Runs {
                 Err(error) => tracing::warn!(%error, "the run log cannot be swept"),
             }
             tokio::select! {
-                () = tokio::time::sleep((lease / LOOKS).min(LONGEST_PAUSE)) => {}
+                biased;
                 () = self.run_log().released() => {}
+                () = tokio::time::sleep((lease / LOOKS).min(LONGEST_PAUSE)) => {}
             }
         }
     }

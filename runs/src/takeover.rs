@@ -15,7 +15,7 @@ use aqueduct_core::agent::{AgentRequest, Checkpoint, Takeover};
 use aqueduct_core::{
     BlockEvent, History, Principal, ResponseId, RunFailure, RunInfo, RunInput, StreamContext,
 };
-use aqueduct_runlog::{Lease, LogError, Remains, RunState, is_log_metadata};
+use aqueduct_runlog::{Lease, LogError, Remains, RunState, is_log_metadata, position_of};
 
 use serde_json::Value;
 
@@ -33,12 +33,12 @@ const PAGE: usize = 1_000;
 pub(crate) const GATEWAY_LOST: &str = "gateway_lost";
 
 /// The state of a lapsed run, read from its log.
-struct Read {
+pub(crate) struct Read {
     remains: Remains,
     /// The stream machine and the history up to the last event, or `None` if the run cannot be resumed.
-    resumable: Option<(StreamContext, History)>,
+    pub(crate) resumable: Option<(StreamContext, History)>,
     /// The response id of the agent's updates.
-    response_id: Option<ResponseId>,
+    pub(crate) response_id: Option<ResponseId>,
 }
 
 impl Read {
@@ -70,16 +70,24 @@ impl Runs {
         if is_errand(&run.meta) {
             return self.take_up_errand(run).await;
         }
+        let entry = self.setup().agents.known(&run.meta.agent).cloned();
+        if let Some(entry) = &entry
+            && self.adopt_lapsed(entry, run).await?
+        {
+            return Ok(());
+        }
         let lease = match self.run_log().take_over(&run.meta.run_id, self.now(), self.lease_until()).await {
             Ok(lease) => lease,
             // Another replica took the run over first, or the run has ended.
             Err(LogError::Held { .. } | LogError::Closed(_) | LogError::NotFound(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let entry = self.setup().agents.known(&run.meta.agent).cloned();
         // The run may have been annotated after it was listed.
         let state = self.run_log().state(&lease.run_id).await?;
-        let read = self.read_lapsed(&lease, &state, entry.as_deref()).await?;
+        let mut position = None;
+        let read = self
+            .read_lapsed(&lease, &state, entry.as_deref(), &mut |found| position = Some(found.clone()))
+            .await?;
         let checkpoint = state.checkpoint.as_deref().cloned().map(Checkpoint);
         let resumed = entry.zip(read.resumable).zip(checkpoint).filter(|((entry, _), checkpoint)| {
             entry.agent().is_some_and(|agent| agent.can_resume(checkpoint))
@@ -89,7 +97,7 @@ impl Runs {
             Some(_) if self.check_room().is_err() => Ok(()),
             Some(((entry, (context, history)), checkpoint)) => {
                 let (response_id, opened_at) = (read.response_id, state.meta.opened_at);
-                let takeover = Takeover::new(checkpoint, history);
+                let takeover = Takeover::new(checkpoint, history).with_position(position);
                 let taken = TakenOver { context, takeover, response_id, opened_at };
                 let record = self.read_record(&lease.run_id).await?.map(Arc::new);
                 self.drive_lapsed(&state, lease, entry, taken, record);
@@ -158,12 +166,13 @@ impl Runs {
         Ok(())
     }
 
-    /// Reads all events of a lapsed run.
-    async fn read_lapsed(
+    /// Reads all events of a lapsed run, and passes the positions of its source to `on_position`.
+    pub(crate) async fn read_lapsed(
         &self,
         lease: &Lease,
         run: &RunState,
         entry: Option<&AgentEntry>,
+        on_position: &mut (dyn FnMut(&Value) + Send),
     ) -> Result<Read, LogError> {
         let mut after = run.earliest - 1;
         let meta = &run.meta;
@@ -177,7 +186,10 @@ impl Runs {
         loop {
             let page = self.run_log().read(&lease.run_id, after, PAGE).await?;
             for event in &page.events {
-                read.handle_event(&event.event);
+                match position_of(&event.event) {
+                    Some(position) => on_position(position),
+                    None => read.handle_event(&event.event),
+                }
             }
             match page.events.last() {
                 Some(last) if last.number < page.head => after = last.number,

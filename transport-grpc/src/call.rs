@@ -1,12 +1,19 @@
 //! The context of a call: its caller, the deadline, and the shutdown of the server.
+//!
+//! ```text
+//! grpc-timeout: 5S ──► deadline ─┐
+//! server closes ───► closing ────┴─► Bounds: every wait for the service ends at the first of both
+//! ```
+//!
+//! A missing or malformed `grpc-timeout` is no deadline, as in other gRPC servers. Times are tokio's, so that tests can pause them.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use aqueduct_core::CancelToken;
 use aqueduct_core::service::Caller;
+use aqueduct_core::{CancelToken, Cancelled};
 use aqueduct_transport_http::{Stopping, caller_from};
 use tokio::time::Instant;
 use tonic::{Request, Status};
@@ -43,6 +50,10 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// Waits for `work` within the bounds.
+    ///
+    /// # Errors
+    ///
+    /// Returns `UNAVAILABLE` if the server closes first, and `DEADLINE_EXCEEDED` if the time elapses. Work that is done wins over both.
     pub(crate) async fn within<T>(
         &self,
         statuses: Statuses,
@@ -58,18 +69,17 @@ impl Bounds {
 
     /// Returns the shutdown of the server as a future.
     pub(crate) fn server_end(&self) -> ServerEnd {
-        let closing = self.closing.clone();
-        ServerEnd(Box::pin(async move { closing.cancelled().await }))
+        ServerEnd(self.closing.cancelled())
     }
 }
 
-/// Completes when streams must end before their runs. Boxed, because pumps that move poll it.
-pub(crate) struct ServerEnd(Pin<Box<dyn Future<Output = ()> + Send>>);
+/// Completes when streams must end before their runs.
+pub(crate) struct ServerEnd(Cancelled);
 
 impl ServerEnd {
     /// Completes when the server ends the call.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.as_mut().poll(cx)
+        Pin::new(&mut self.0).poll(cx)
     }
 }
 
@@ -82,6 +92,8 @@ pub(crate) async fn until(time: Option<Instant>) {
 }
 
 /// Parses a timeout: at most eight digits and a unit (gRPC over HTTP/2, "Timeout").
+///
+/// Returns `None` for more digits, no unit, or another unit: the header is ignored then.
 fn grpc_timeout(value: &str) -> Option<Duration> {
     let (number, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
     if number.is_empty() || number.len() > 8 || !number.bytes().all(|byte| byte.is_ascii_digit()) {

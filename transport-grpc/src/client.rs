@@ -2,9 +2,9 @@
 //!
 //! ```no_run
 //! # use aqueduct_core::RunInput;
-//! # use aqueduct_transport_grpc::{Client, ClientConfig, ClientError};
+//! # use aqueduct_transport_grpc::{Client, ClientConfig, Error};
 //! # use futures_util::StreamExt as _;
-//! # async fn call() -> Result<(), ClientError> {
+//! # async fn call() -> Result<(), Error> {
 //! let client = Client::connect("http://127.0.0.1:50051", ClientConfig::default()).await?;
 //! let mut run = client.run("echo", &RunInput::prompt("thread-1", "run-1", "hello")).await?;
 //! while let Some(event) = run.next().await {
@@ -28,13 +28,14 @@ use std::time::Duration;
 
 use aqueduct_core::service::{AgentInfo, PublishRequest};
 use aqueduct_core::{CompletedRun, RunId, RunInput};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use crate::config::ClientConfig;
 use crate::convert::{completed_from_proto, input_to_proto, text, to_bytes};
-use crate::error::ClientError;
+use crate::error::Error;
 use crate::proto;
 use crate::proto::agent_stream_client::AgentStreamClient;
 use crate::status::to_error;
@@ -59,10 +60,9 @@ impl Token {
     ///
     /// # Errors
     ///
-    /// Returns [`ClientError::Token`] if the token cannot be sent as metadata.
-    pub fn new(token: &str) -> Result<Self, ClientError> {
-        let mut value: MetadataValue<Ascii> =
-            format!("Bearer {token}").parse().map_err(|_| ClientError::Token)?;
+    /// Returns [`Error::Token`] if the token cannot be sent as metadata.
+    pub fn new(token: &str) -> Result<Self, Error> {
+        let mut value: MetadataValue<Ascii> = format!("Bearer {token}").parse().map_err(|_| Error::Token)?;
         value.set_sensitive(true);
         Ok(Self(value))
     }
@@ -85,8 +85,23 @@ impl Client {
     /// # Errors
     ///
     /// Returns an error if the address is malformed, TLS cannot be set up, or the server cannot be reached.
-    pub async fn connect(address: &str, config: ClientConfig) -> Result<Self, ClientError> {
+    pub async fn connect(address: &str, config: ClientConfig) -> Result<Self, Error> {
         let channel = channel(address, &config).await?;
+        let inner = AgentStreamClient::new(channel).max_decoding_message_size(config.limits.message_bytes);
+        Ok(Self { inner, config })
+    }
+
+    /// Uses a connection that is open already: a Unix socket, a tunnel, or a pipe in the same process. It is not opened
+    /// again once it is lost.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server does not speak HTTP/2 on it.
+    pub async fn connect_over(
+        io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        config: ClientConfig,
+    ) -> Result<Self, Error> {
+        let channel = connect::channel_over(io, &config).await?;
         let inner = AgentStreamClient::new(channel).max_decoding_message_size(config.limits.message_bytes);
         Ok(Self { inner, config })
     }
@@ -96,7 +111,7 @@ impl Client {
     /// # Errors
     ///
     /// Returns an error if the service refuses, or cannot be reached in time.
-    pub async fn list_agents(&self) -> Result<Vec<AgentInfo>, ClientError> {
+    pub async fn list_agents(&self) -> Result<Vec<AgentInfo>, Error> {
         let request = self.short(proto::ListAgentsRequest {});
         let mut inner = self.inner.clone();
         let agents = self.answered(self.config.timeouts.call, inner.list_agents(request)).await?.agents;
@@ -112,7 +127,7 @@ impl Client {
     /// # Errors
     ///
     /// Returns an error if the input has no form in `aqueduct.v1`, the service refuses, or cannot be reached in time.
-    pub async fn run(&self, agent: &str, input: &RunInput) -> Result<RunStream, ClientError> {
+    pub async fn run(&self, agent: &str, input: &RunInput) -> Result<RunStream, Error> {
         let request =
             proto::RunRequest { agent: agent.to_owned().into(), input: Some(input_to_proto(input)?) };
         let mut inner = self.inner.clone();
@@ -127,7 +142,7 @@ impl Client {
     ///
     /// Returns an error if the service refuses, cannot be reached, or loses the run. A run that failed is not an error:
     /// [`CompletedRun::outcome`] holds its failure.
-    pub async fn complete(&self, agent: &str, input: &RunInput) -> Result<CompletedRun, ClientError> {
+    pub async fn complete(&self, agent: &str, input: &RunInput) -> Result<CompletedRun, Error> {
         let request =
             proto::RunRequest { agent: agent.to_owned().into(), input: Some(input_to_proto(input)?) };
         let mut inner = self.inner.clone();
@@ -140,7 +155,7 @@ impl Client {
     /// # Errors
     ///
     /// Returns an error if the service refuses, or cannot be reached in time.
-    pub async fn watch(&self, run: &RunId, after: u64) -> Result<RunStream, ClientError> {
+    pub async fn watch(&self, run: &RunId, after: u64) -> Result<RunStream, Error> {
         let mut inner = self.inner.clone();
         let request = self.request(proto::WatchRequest { run_id: to_bytes(run.as_bytes()), after });
         self.opened(after, async move { inner.watch(request).await }).await
@@ -151,7 +166,7 @@ impl Client {
     /// # Errors
     ///
     /// Returns an error if the service refuses, or cannot be reached in time.
-    pub async fn cancel(&self, run: &RunId) -> Result<bool, ClientError> {
+    pub async fn cancel(&self, run: &RunId) -> Result<bool, Error> {
         let request = self.short(proto::CancelRequest { run_id: to_bytes(run.as_bytes()) });
         let mut inner = self.inner.clone();
         Ok(self.answered(self.config.timeouts.call, inner.cancel(request)).await?.was_running)
@@ -162,10 +177,10 @@ impl Client {
     /// # Errors
     ///
     /// Returns an error if the service refuses, or cannot be reached in time.
-    pub async fn publish(&self, request: PublishRequest) -> Result<Publisher, ClientError> {
+    pub async fn publish(&self, request: PublishRequest) -> Result<Publisher, Error> {
         let opening =
             Publisher::open(self.inner.clone(), |stream| self.request(stream), &self.config, request);
-        let late = |_| ClientError::Timeout { what: "opening the publisher" };
+        let late = |_| Error::Timeout { what: "opening the publisher" };
         tokio::time::timeout(self.config.timeouts.open, opening).await.map_err(late)?
     }
 
@@ -190,9 +205,9 @@ impl Client {
         &self,
         limit: Duration,
         call: impl Future<Output = Result<tonic::Response<T>, Status>>,
-    ) -> Result<T, ClientError> {
+    ) -> Result<T, Error> {
         let answer = tokio::time::timeout(limit, call).await;
-        let answer = answer.map_err(|_| ClientError::Timeout { what: "the call" })?;
+        let answer = answer.map_err(|_| Error::Timeout { what: "the call" })?;
         Ok(answer.map_err(to_error)?.into_inner())
     }
 
@@ -201,9 +216,9 @@ impl Client {
         &self,
         after: u64,
         call: impl Future<Output = Result<tonic::Response<tonic::Streaming<proto::StreamMessage>>, Status>>,
-    ) -> Result<RunStream, ClientError> {
+    ) -> Result<RunStream, Error> {
         let opening = async { RunStream::open(after, call.await.map_err(to_error)?.into_inner()).await };
-        let late = |_| ClientError::Timeout { what: "opening the stream" };
+        let late = |_| Error::Timeout { what: "opening the stream" };
         tokio::time::timeout(self.config.timeouts.open, opening).await.map_err(late)?
     }
 }

@@ -1,38 +1,22 @@
-//! The errors of services and of the client, each with its fault and whether the caller can continue.
+//! [`Error`]: the errors of services and of the client, with the party at fault and whether the caller can continue.
+//!
+//! Services and client share one enum. [`ConvertError`](crate::convert::ConvertError) is the field of one variant: the
+//! conversions are used without a service as well.
 
-#[cfg(any(feature = "client", feature = "server"))]
-use thiserror::Error;
+use thiserror::Error as ThisError;
 
 pub use aqueduct_transport_http::Fault;
 
-/// Why services cannot be mounted.
-#[cfg(feature = "server")]
-#[derive(Debug, Error)]
+/// Why services cannot be mounted, or a call, or a stream from it, failed.
+#[derive(Debug, ThisError)]
 #[non_exhaustive]
-pub enum ServerError {
+pub enum Error {
     /// The descriptor of a service for reflection is invalid.
     #[error("a descriptor set is invalid: {0}; register each service's own descriptor set")]
     Description(String),
-}
-
-#[cfg(feature = "server")]
-impl ServerError {
-    /// Returns the party that caused the error.
-    pub fn fault(&self) -> Fault {
-        Fault::Caller
-    }
-
-    /// Returns `false`: services without valid descriptor are not mounted.
-    pub fn can_continue(&self) -> bool {
-        false
-    }
-}
-
-/// Why a call, or a stream from it, failed.
-#[cfg(feature = "client")]
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum ClientError {
+    /// The server of a raw call, or the network, ended it with a status.
+    #[error("the call failed (gRPC code {}): {}", .0.code, .0.message)]
+    Raw(crate::raw::RawStatus),
     /// The address is invalid.
     #[error("cannot use the address {address}: {problem}; write it as http://host:port or https://host:port")]
     Address {
@@ -95,18 +79,21 @@ pub enum ClientError {
     Protocol(&'static str),
 }
 
-#[cfg(feature = "client")]
-impl ClientError {
+impl Error {
     /// Returns the party that caused the error.
     pub fn fault(&self) -> Fault {
         use aqueduct_core::service::RefusalKind as Kind;
         match self {
-            Self::Address { .. } | Self::Token | Self::Metadata { .. } => Fault::Caller,
+            Self::Description(_) | Self::Address { .. } | Self::Token | Self::Metadata { .. } => {
+                Fault::Caller
+            }
             #[cfg(feature = "tls")]
             Self::Tls(_) => Fault::Caller,
-            Self::Connect { .. } | Self::Timeout { .. } | Self::Cut { .. } | Self::Status { .. } => {
-                Fault::Network
-            }
+            Self::Raw(_)
+            | Self::Connect { .. }
+            | Self::Timeout { .. }
+            | Self::Cut { .. }
+            | Self::Status { .. } => Fault::Network,
             Self::Refused(refusal) => match refusal.kind {
                 Kind::Busy | Kind::Unavailable | Kind::Internal => Fault::Service,
                 _ => Fault::Caller,

@@ -54,10 +54,6 @@ pub use config::{ClientConfig, ClientLimits, ClientTimeouts};
 #[cfg(feature = "server")]
 pub use config::{Config, Limits, Timeouts};
 pub use description::FILE_DESCRIPTOR_SET;
-#[cfg(feature = "client")]
-pub use error::ClientError;
-pub use error::Fault;
-#[cfg(feature = "server")]
-pub use error::ServerError;
+pub use error::{Error, Fault};
 #[cfg(feature = "server")]
 pub use server::{AgentStreamServer, Services, unimplemented};

@@ -213,6 +213,7 @@ impl Work {
     }
 }
 
+/// Returns the acknowledgement of all payloads up to `number`.
 fn acknowledged(number: u64) -> Response {
     Response::Acknowledged(proto::PublishAcknowledged { number })
 }

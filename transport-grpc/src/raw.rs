@@ -25,7 +25,9 @@ use bytes::Bytes;
 use tonic::{Code, Status};
 
 #[cfg(feature = "client")]
-pub use client::{RawClient, RawError, RawRequest, RawStream};
+pub use client::{RawClient, RawRequest, RawStream};
+#[cfg(any(feature = "client", feature = "server"))]
+pub use codec::BytesCodec;
 #[cfg(feature = "server")]
 pub use server::{Payloads, RawAnswer, RawCall, RawServer, RawService};
 

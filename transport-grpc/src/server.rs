@@ -45,7 +45,7 @@ use tonic_health::pb::health_server::HealthServer;
 
 use crate::config::Config;
 use crate::driver::Shared;
-use crate::error::ServerError;
+use crate::error::Error;
 use crate::proto::agent_stream_server as generated;
 use crate::raw::{RawServer, RawService};
 use crate::stall::StallWatch;
@@ -197,7 +197,7 @@ impl Services {
     /// # Errors
     ///
     /// Returns an error if a descriptor for reflection is invalid.
-    pub fn router(mut self) -> Result<Router, ServerError> {
+    pub fn router(mut self) -> Result<Router, Error> {
         if self.config.health {
             let names = std::mem::take(&mut self.names);
             self = self.mount(HealthServer::new(Health::new(names)));
@@ -212,7 +212,7 @@ impl Services {
                 .iter()
                 .fold(builder, |builder, set| builder.register_encoded_file_descriptor_set(set))
         };
-        let unusable = |error: tonic_reflection::server::Error| ServerError::Description(error.to_string());
+        let unusable = |error: tonic_reflection::server::Error| Error::Description(error.to_string());
         let current = builder().build_v1().map_err(unusable)?;
         // grpcurl and older clients use this version.
         let older = builder().build_v1alpha().map_err(unusable)?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! open_stream ──► connect or reuse ──► head ──► status 2xx and the media type asked for? ──► SseStream / ByteStream
-//!                                                └ no: ClientError::NotAStream with head and body
+//!                                                └ no: Error::NotAStream with head and body
 //! ```
 //!
 //! Invariants: a response is read as a stream only if its status and content type match (a 500 or a JSON error is never read
@@ -14,6 +14,7 @@
 //! its [`CallWatch`] repeats. It does not reconnect and does not interpret payloads.
 
 mod connect;
+mod dial;
 mod framing;
 mod loan;
 mod parked;
@@ -21,7 +22,7 @@ mod resolve;
 mod stream;
 mod watch;
 
-use std::error::Error;
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use self::connect::TimedConnector;
+pub use self::dial::{Dial, Dialing, Duplex};
 use self::loan::LoanRef;
 use self::parked::Parked;
 use self::resolve::Resolver;
@@ -42,7 +44,7 @@ pub use self::stream::{ByteStream, SseStream};
 pub use self::watch::{CallGuard, CallRefused, CallWatch};
 
 use crate::config::{ClientConfig, ClientLimits, ClientTimeouts, HttpVersions};
-use crate::error::ClientError;
+use crate::error::Error;
 use crate::sse;
 
 /// A response, a reference to its socket, and the guard of the call.
@@ -61,11 +63,11 @@ type Connector = TimedConnector<HttpConnector<Resolver>>;
 /// # Examples
 ///
 /// ```no_run
-/// use aqueduct_transport_http::{Client, ClientConfig, ClientError};
+/// use aqueduct_transport_http::{Client, ClientConfig, Error};
 /// use bytes::Bytes;
 /// use futures_util::StreamExt;
 ///
-/// # async fn read() -> Result<(), ClientError> {
+/// # async fn read() -> Result<(), Error> {
 /// let client = Client::new(ClientConfig::default())?;
 /// let request = http::Request::get("http://127.0.0.1:8000/events").body(Bytes::new()).expect("a valid request");
 /// let mut events = client.open_stream(request).await?;
@@ -89,9 +91,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns [`ClientError::Tls`] if TLS cannot be set up.
-    pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
-        let ClientConfig { limits, timeouts, versions, pinned, watch, .. } = config;
+    /// Returns [`Error::Tls`] if TLS cannot be set up.
+    pub fn new(config: ClientConfig) -> Result<Self, Error> {
+        let ClientConfig { limits, timeouts, versions, pinned, watch, dial, .. } = config;
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder
             .pool_timer(TokioTimer::new())
@@ -111,7 +113,8 @@ impl Client {
         let parked = Parked::new(limits.idle_connections, timeouts.keep);
         let is_http2 = versions == HttpVersions::Http2;
         let connector = TimedConnector::new(connector, timeouts.connect, Arc::clone(&parked), is_http2)
-            .watched(watch.clone());
+            .watched(watch.clone())
+            .dialed(dial);
         Ok(Self { http: builder.build(connector), limits, timeouts, parked, watch })
     }
 
@@ -126,7 +129,7 @@ impl Client {
     ///
     /// Returns an error if the upstream cannot be reached, exceeds a limit or a timeout, or the connection is lost. A status
     /// of 400 and above is not an error.
-    pub async fn request(&self, request: Request<Bytes>) -> Result<Response<Bytes>, ClientError> {
+    pub async fn request(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Error> {
         let upstream = upstream_of(&request);
         let (response, _, guard) = self.send(request, &upstream).await?;
         let read = self.read_whole(response, &upstream).await;
@@ -141,14 +144,14 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns [`ClientError::NotSent`] if the watch refuses the call.
+    /// Returns [`Error::NotSent`] if the watch refuses the call.
     pub async fn begin_call(
         &self,
         head: &mut http::request::Parts,
-    ) -> Result<Option<Box<dyn CallGuard>>, ClientError> {
+    ) -> Result<Option<Box<dyn CallGuard>>, Error> {
         let Some(watch) = &self.watch else { return Ok(None) };
         let upstream = head.uri.authority().map_or("", |authority| authority.as_str()).to_owned();
-        let refused = |CallRefused { code, reason }| ClientError::NotSent { upstream, code, reason };
+        let refused = |CallRefused { code, reason }| Error::NotSent { upstream, code, reason };
         watch.begin(head).await.map(Some).map_err(refused)
     }
 
@@ -156,8 +159,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`request`](Self::request). Returns [`ClientError::NotAStream`] with the response if it is not an event stream.
-    pub async fn open_stream(&self, request: Request<Bytes>) -> Result<SseStream, ClientError> {
+    /// As [`request`](Self::request). Returns [`Error::NotAStream`] with the response if it is not an event stream.
+    pub async fn open_stream(&self, request: Request<Bytes>) -> Result<SseStream, Error> {
         let (head, bytes) = self.open_bytes(request, sse::is_event_stream).await?;
         Ok(SseStream::new(head, bytes, self.limits.events))
     }
@@ -167,17 +170,17 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`request`](Self::request). Returns [`ClientError::NotAStream`] with the response if `accepts` returns `false`.
+    /// As [`request`](Self::request). Returns [`Error::NotAStream`] with the response if `accepts` returns `false`.
     pub async fn open_bytes(
         &self,
         request: Request<Bytes>,
         accepts: impl FnOnce(&str) -> bool,
-    ) -> Result<(Response<()>, ByteStream), ClientError> {
+    ) -> Result<(Response<()>, ByteStream), Error> {
         let upstream = upstream_of(&request);
         let (response, loan, guard) = self.send(request, &upstream).await?;
         if !(is_content(response.status()) && accepts(content_type(response.headers()))) {
             let response = self.read_whole(response, &upstream).await?;
-            return Err(ClientError::NotAStream(Box::new(response)));
+            return Err(Error::NotAStream(Box::new(response)));
         }
         let head = detached(&response);
         let body = StreamBody::new(response, loan, &self.parked);
@@ -185,7 +188,7 @@ impl Client {
     }
 
     /// Returns the response, a reference to its socket, and the guard of the call.
-    async fn send(&self, request: Request<Bytes>, upstream: &str) -> Result<Sent, ClientError> {
+    async fn send(&self, request: Request<Bytes>, upstream: &str) -> Result<Sent, Error> {
         let (mut head, body) = request.into_parts();
         let mut guard = self.begin_call(&mut head).await?;
         let mut attempt = 1;
@@ -193,7 +196,7 @@ impl Client {
             let request = Request::from_parts(head.clone(), Full::new(body.clone()));
             let answered = self.send_once(request, upstream).await;
             let pause = match (&answered, &self.watch) {
-                (Err(ClientError::Connect { .. }), Some(watch)) => watch.retry_connect(attempt),
+                (Err(Error::Connect { .. }), Some(watch)) => watch.retry_connect(attempt),
                 _ => None,
             };
             let Some(pause) = pause else { break answered };
@@ -221,7 +224,7 @@ impl Client {
         &self,
         request: Request<Full<Bytes>>,
         upstream: &str,
-    ) -> Result<(Response<Incoming>, Option<LoanRef>), ClientError> {
+    ) -> Result<(Response<Incoming>, Option<LoanRef>), Error> {
         // Boxed: the future of the request is much larger than the state that remains while the stream is open.
         let response = Box::pin(self.http.request(request));
         let limit = self.timeouts.response;
@@ -238,15 +241,15 @@ impl Client {
         &self,
         response: Response<Incoming>,
         upstream: &str,
-    ) -> Result<Response<Bytes>, ClientError> {
+    ) -> Result<Response<Bytes>, Error> {
         let (parts, body) = response.into_parts();
         let limit = self.limits.body_bytes;
         let body = tokio::time::timeout(self.timeouts.body, Limited::new(body, limit).collect()).await;
         let body = body.map_err(|_| timeout(upstream, "body", self.timeouts.body))?.map_err(|error| {
             if error.is::<LengthLimitError>() {
-                ClientError::BodyTooLong { upstream: upstream.to_owned(), limit }
+                Error::BodyTooLong { upstream: upstream.to_owned(), limit }
             } else {
-                ClientError::Cut { upstream: upstream.to_owned(), reason: reason(&*error) }
+                Error::Cut { upstream: upstream.to_owned(), reason: reason(&*error) }
             }
         })?;
         Ok(Response::from_parts(parts, body.to_bytes()))
@@ -259,7 +262,7 @@ fn secured(
     mut tcp: HttpConnector<Resolver>,
     tls: crate::tls::ClientTls,
     versions: HttpVersions,
-) -> Result<hyper_rustls::HttpsConnector<HttpConnector<Resolver>>, ClientError> {
+) -> Result<hyper_rustls::HttpsConnector<HttpConnector<Resolver>>, Error> {
     tcp.enforce_http(false);
     let builder =
         hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls.into_config(&[])?).https_or_http();
@@ -302,22 +305,18 @@ fn upstream_of(request: &Request<Bytes>) -> String {
 }
 
 /// Returns the error for a timeout, by the name of its setting.
-fn timeout(upstream: &str, timeout: &'static str, limit: Duration) -> ClientError {
-    ClientError::Timeout { upstream: upstream.to_owned(), timeout, limit }
+fn timeout(upstream: &str, timeout: &'static str, limit: Duration) -> Error {
+    Error::Timeout { upstream: upstream.to_owned(), timeout, limit }
 }
 
 /// Separates a failed connection from a request that was sent and not answered.
-fn request_error(upstream: &str, error: &legacy::Error) -> ClientError {
+fn request_error(upstream: &str, error: &legacy::Error) -> Error {
     let (upstream, reason) = (upstream.to_owned(), reason(error));
-    if error.is_connect() {
-        ClientError::Connect { upstream, reason }
-    } else {
-        ClientError::Request { upstream, reason }
-    }
+    if error.is_connect() { Error::Connect { upstream, reason } } else { Error::Request { upstream, reason } }
 }
 
 /// Returns an error and its causes in one line.
-fn reason(error: &(dyn Error + 'static)) -> String {
+fn reason(error: &(dyn StdError + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

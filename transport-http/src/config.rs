@@ -199,6 +199,8 @@ mod client {
         pub pinned: Option<std::net::IpAddr>,
         /// Watches every call: limits, retries of connects, measurements.
         pub watch: Option<std::sync::Arc<dyn crate::CallWatch>>,
+        /// Opens connections in place of sockets and TLS.
+        pub dial: Option<std::sync::Arc<dyn crate::Dial>>,
         /// The trusted authorities, and the identity of the client.
         #[cfg(feature = "tls")]
         pub tls: crate::tls::ClientTls,

@@ -31,7 +31,7 @@ use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
 use crate::config::StreamOptions;
-use crate::error::StreamError;
+use crate::error::Error;
 use crate::position::{EventPosition, escape};
 use crate::sse;
 
@@ -115,7 +115,7 @@ struct StreamBody {
     /// The size of the last chunk, as an estimate for the next.
     chunk_hint: usize,
     keep_alive: Option<KeepAlive>,
-    failure: Option<StreamError>,
+    failure: Option<Error>,
 }
 
 impl EventFeed {
@@ -126,7 +126,7 @@ impl EventFeed {
         cx: &mut Context<'_>,
         out: &mut Vec<u8>,
         hint: usize,
-    ) -> Poll<Result<bool, StreamError>> {
+    ) -> Poll<Result<bool, Error>> {
         let polled = match self.events.as_mut().poll_next(cx) {
             Poll::Pending => {
                 self.is_after_end = false;
@@ -138,9 +138,9 @@ impl EventFeed {
                 Ok(!is_terminal)
             }
             Poll::Ready(None) if self.is_after_end => Ok(false),
-            Poll::Ready(None) => Err(StreamError::LostRun),
+            Poll::Ready(None) => Err(Error::LostRun),
         };
-        if polled != Ok(true) {
+        if !matches!(polled, Ok(true)) {
             self.write_waiting(out, hint);
         }
         Poll::Ready(polled)
@@ -294,12 +294,12 @@ impl StreamBody {
 
 impl Body for StreamBody {
     type Data = Bytes;
-    type Error = StreamError;
+    type Error = Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let more = self.take_ready(cx);
         if !self.chunk.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(self.take_chunk()))));

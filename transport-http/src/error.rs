@@ -1,14 +1,18 @@
-//! The errors of the server, of streams and of the client, each with [`Fault`] and whether the stream can continue.
+//! [`Error`]: the errors of server, streams and client, with the party at fault and whether the stream can continue.
+//!
+//! Server and client share one enum, so that a program that uses both handles one type. Variants do not depend on features,
+//! except for two whose fields do. Errors of the SSE codec and of certificates are fields of theirs: both codecs are used
+//! without sockets as well.
+
+use std::time::Duration;
 
 pub use aqueduct_core::error::Fault;
-#[cfg(any(feature = "server", feature = "client"))]
-use thiserror::Error;
+use thiserror::Error as ThisError;
 
-/// Why a server cannot start.
-#[cfg(feature = "server")]
-#[derive(Debug, Error)]
+/// Why a server cannot start, a served stream is cut, or a request to an upstream failed.
+#[derive(Debug, ThisError)]
 #[non_exhaustive]
-pub enum ServerError {
+pub enum Error {
     /// The address cannot be bound.
     #[error("cannot listen on {address}: {source}; choose another address or stop what uses it")]
     Bind {
@@ -24,64 +28,18 @@ pub enum ServerError {
     #[cfg(feature = "tls")]
     #[error(transparent)]
     Tls(#[from] crate::tls::TlsError),
-}
-
-#[cfg(feature = "server")]
-impl ServerError {
-    /// Returns the party that caused the error.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::Bind { .. } => Fault::Caller,
-            Self::Socket(_) => Fault::Network,
-            #[cfg(feature = "tls")]
-            Self::Tls(_) => Fault::Caller,
-        }
-    }
-
-    /// Returns `false`: a server that cannot start cannot continue.
-    pub fn can_continue(&self) -> bool {
-        false
-    }
-}
-
-/// Why a stream of events is cut: the peer sees a broken connection, never a clean end.
-#[cfg(feature = "server")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum StreamError {
-    /// The events ended without a terminal one.
+    /// A served stream is cut because its events ended without a terminal one. The peer sees a broken connection, never a
+    /// clean end; so for the next two.
     #[error("the events of the run ended without a terminal event: the service lost the run")]
     LostRun,
-    /// The peer accepted no byte in time.
+    /// A served stream is cut because the peer accepted no byte in time.
     #[error("the peer took no byte of the stream within the limit `write_stall`: it may resume")]
     WriteStall,
-    /// The proof of the reader expired or was revoked.
+    /// A served stream is cut because the proof of the reader expired or was revoked.
     #[error("the token expired or was revoked: resume from the last position with a new one")]
     ProofEnded,
-}
-
-#[cfg(feature = "server")]
-impl StreamError {
-    /// Returns the party that caused the error.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::LostRun => Fault::Caller,
-            Self::WriteStall | Self::ProofEnded => Fault::Peer,
-        }
-    }
-
-    /// Returns `false`: the stream is over. The run can be watched again.
-    pub fn can_continue(&self) -> bool {
-        false
-    }
-}
-
-/// Why a request to an upstream, or a stream from it, failed.
-#[cfg(feature = "client")]
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum ClientError {
     /// The response is not the requested stream. It is returned with its body, so that an adapter can read the error in it.
+    #[cfg(feature = "client")]
     #[error("the upstream answered {} with {:?} instead of a stream: check that the address is that of an agent", .0.status(), content_type(.0))]
     NotAStream(Box<http::Response<bytes::Bytes>>),
     /// The connection failed.
@@ -103,7 +61,7 @@ pub enum ClientError {
         reason: String,
     },
     /// The request was sent, but no valid response arrived.
-    #[error("the request to {upstream} failed: {reason}")]
+    #[error("the request to {upstream} failed: {reason}; it may have been received")]
     Request {
         /// Scheme, host and port.
         upstream: String,
@@ -117,10 +75,10 @@ pub enum ClientError {
     Timeout {
         /// Scheme, host and port.
         upstream: String,
-        /// The field of [`ClientTimeouts`](crate::ClientTimeouts).
+        /// The field of [`ClientTimeouts`](crate::config::ClientTimeouts).
         timeout: &'static str,
         /// The value of the timeout.
-        limit: std::time::Duration,
+        limit: Duration,
     },
     /// The body is too long.
     #[error("the response of {upstream} is longer than {limit} bytes (limit `body_bytes`): raise the limit")]
@@ -131,7 +89,7 @@ pub enum ClientError {
         limit: usize,
     },
     /// The connection was lost while the body was read.
-    #[error("the response of {upstream} was cut: {reason}")]
+    #[error("the response of {upstream} was cut: {reason}; retry, or resume the stream")]
     Cut {
         /// Scheme, host and port.
         upstream: String,
@@ -146,29 +104,32 @@ pub enum ClientError {
         /// The error of the decoder.
         source: crate::sse::DecodeError,
     },
-    /// The certificates cannot be used.
-    #[cfg(feature = "tls")]
-    #[error(transparent)]
-    Tls(#[from] crate::tls::TlsError),
 }
 
-#[cfg(feature = "client")]
-impl ClientError {
+impl Error {
     /// Returns the party that caused the error.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::NotAStream(response) if response.status().is_client_error() => Fault::Caller,
-            Self::NotAStream(_) | Self::BodyTooLong { .. } | Self::Events { .. } => Fault::Peer,
-            Self::Connect { .. } | Self::Request { .. } | Self::Cut { .. } | Self::Timeout { .. } => {
-                Fault::Network
-            }
-            Self::NotSent { .. } => Fault::Caller,
+            Self::Bind { .. } | Self::LostRun | Self::NotSent { .. } => Fault::Caller,
             #[cfg(feature = "tls")]
             Self::Tls(_) => Fault::Caller,
+            #[cfg(feature = "client")]
+            Self::NotAStream(response) if response.status().is_client_error() => Fault::Caller,
+            #[cfg(feature = "client")]
+            Self::NotAStream(_) => Fault::Peer,
+            Self::WriteStall | Self::ProofEnded | Self::BodyTooLong { .. } | Self::Events { .. } => {
+                Fault::Peer
+            }
+            Self::Socket(_)
+            | Self::Connect { .. }
+            | Self::Request { .. }
+            | Self::Cut { .. }
+            | Self::Timeout { .. } => Fault::Network,
         }
     }
 
-    /// Returns `false`: the stream is over after any error. Another request may succeed.
+    /// Returns `false`: a server cannot start, or the stream is over. Another request, or another watch of the run, may
+    /// succeed.
     pub fn can_continue(&self) -> bool {
         false
     }

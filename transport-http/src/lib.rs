@@ -35,7 +35,7 @@
 //! async fn serve(
 //!     agent: Arc<dyn RunService>,
 //!     parse: fn(&http::request::Parts, &bytes::Bytes) -> Result<RunRequest, Refusal>, // an adapter's
-//! ) -> Result<(), aqueduct_transport_http::ServerError> {
+//! ) -> Result<(), aqueduct_transport_http::Error> {
 //!     let routes = Router::new().route("/", run_endpoint(agent, "my-agent", parse, StreamOptions::default()));
 //!     let server = Server::bind("127.0.0.1:8000", ServerConfig::default()).await?;
 //!     server.serve(Admission::default().apply(routes), CancelToken::new()).await;
@@ -76,7 +76,7 @@ pub use admission::Admission;
 #[cfg(feature = "server")]
 pub use aqueduct_core::CancelToken;
 #[cfg(feature = "client")]
-pub use client::{ByteStream, CallGuard, CallRefused, CallWatch, Client, SseStream};
+pub use client::{ByteStream, CallGuard, CallRefused, CallWatch, Client, Dial, Dialing, Duplex, SseStream};
 #[cfg(any(feature = "server", feature = "client"))]
 pub use config::HttpVersions;
 #[cfg(feature = "client")]
@@ -91,11 +91,7 @@ pub use driver::{payload_response, stream_response};
 pub use endpoint::{
     RunRequest, Surface, caller, caller_from, read_body, read_json, run_endpoint, start_run, watch_run,
 };
-#[cfg(feature = "client")]
-pub use error::ClientError;
-pub use error::Fault;
-#[cfg(feature = "server")]
-pub use error::{ServerError, StreamError};
+pub use error::{Error, Fault};
 #[cfg(feature = "server")]
 pub use position::EventPosition;
 #[cfg(feature = "server")]
@@ -105,6 +101,8 @@ pub use quota::{BodyCharge, Network, QuotaLimits, Quotas};
 #[cfg(feature = "server")]
 pub use refusal::{Refusal, RefusalReason};
 #[cfg(feature = "server")]
-pub use server::{BodyLimitLift, Drained, PeerAddr, PeerCertificate, Server, StallWatched, Stopping};
+pub use server::{
+    BodyLimitLift, Drained, PeerAddr, PeerCertificate, Server, StallWatched, Stopping, Workers,
+};
 #[cfg(feature = "tls")]
 pub use tls::TlsError;

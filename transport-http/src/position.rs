@@ -9,7 +9,7 @@
 //! written with `%XX` for all but visible ASCII, so no run id can forge a field of the stream or break a header. The id is
 //! split at its last dots: `k` is never 0, so the two forms differ.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use aqueduct_core::RunId;
 
@@ -46,6 +46,16 @@ impl EventPosition {
     /// part is sent again without the received payloads.
     pub fn after(&self) -> u64 {
         self.number.saturating_sub(1)
+    }
+}
+
+impl fmt::Display for EventPosition {
+    /// Writes the id, which [`EventPosition::parse`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.payloads {
+            0 => write!(f, "{}.0", escape(&self.run)),
+            payloads => write!(f, "{}.{}.{payloads}", escape(&self.run), self.number),
+        }
     }
 }
 
@@ -105,6 +115,9 @@ mod tests {
         assert_eq!(EventPosition::parse("a.5.0"), Some(position("a.5", 0, 0)));
         assert_eq!(EventPosition::parse("a.b.5.1"), Some(position("a.b", 5, 1)));
         assert_eq!(EventPosition::parse("a%0Ab.5.1"), Some(position("a\nb", 5, 1)));
+        for id in ["run.0", "run.12.3", "a.5.0", "a%0Ab.5.1"] {
+            assert_eq!(EventPosition::parse(id).unwrap().to_string(), id);
+        }
     }
 
     #[test]

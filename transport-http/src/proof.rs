@@ -29,7 +29,7 @@ use http::{HeaderMap, HeaderValue, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::endpoint::caller_from;
-use crate::error::StreamError;
+use crate::error::Error;
 use crate::quota::{BodyCharge, Quotas};
 use crate::refusal::{Refusal, is_grpc};
 
@@ -48,7 +48,7 @@ async fn authenticate(service: Arc<dyn RunService>, mut request: Request, next: 
     let caller = service.authenticate(caller).await;
     let proof = match charge(&*service, &caller, &request) {
         Ok(()) => caller.proof,
-        // A service of gRPC says so in its own words, before it reads anything.
+        // A gRPC service refuses with its own status, before it reads the body.
         Err(error) if is_grpc(request.headers()) => Proof::Refused(error),
         Err(error) => return Refusal::from(error).into_response(),
     };
@@ -95,6 +95,7 @@ pub async fn proof_end(identity: Arc<Identity>) {
         }
     };
     tokio::select! {
+        biased;
         () = expired => {}
         () = identity.revoked.cancelled() => {}
     }
@@ -124,9 +125,9 @@ impl HttpBody for ProofBody {
             return Poll::Pending;
         }
         self.body = None;
-        let ended = StreamError::ProofEnded;
+        let ended = Error::ProofEnded;
         let last =
-            if self.is_grpc { Ok(Frame::trailers(trailers(ended))) } else { Err(axum::Error::new(ended)) };
+            if self.is_grpc { Ok(Frame::trailers(trailers(&ended))) } else { Err(axum::Error::new(ended)) };
         Poll::Ready(Some(last))
     }
 
@@ -140,7 +141,7 @@ impl HttpBody for ProofBody {
 }
 
 /// Returns the trailers of status `UNAUTHENTICATED`. The message needs no percent-encoding.
-fn trailers(error: StreamError) -> HeaderMap {
+fn trailers(error: &Error) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("16"));
     if let Ok(message) = HeaderValue::from_str(&error.to_string()) {

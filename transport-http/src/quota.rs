@@ -11,7 +11,7 @@
 //! connections charge their requests and unfinished messages to the same ledger.
 //!
 //! Invariants: what is charged is given back on every path; an account that uses nothing has no entry, so the table is as
-//! large as what went on in the last second. One short lock; nothing waits.
+//! large as the use of the last second. One short lock; nothing waits.
 
 mod charge;
 mod network;
@@ -150,23 +150,23 @@ impl Quotas {
 
     /// Takes a place for a connection of an address, and the refusal of its requests where the address has too many.
     /// Returns `None` for a connection that is closed at once: enough others are being refused.
-    pub(crate) fn connect(&self, address: IpAddr) -> Option<(PeerPlace, Option<ServiceError>)> {
+    pub(crate) fn connect(&self, address: IpAddr) -> Option<(PeerPermit, Option<ServiceError>)> {
         let limits = &self.0.limits;
         let is_counted = limits.connections_per_peer < usize::MAX
             && !limits.proxies.iter().any(|proxy| proxy.contains(address));
         if !is_counted {
-            return Some((PeerPlace(None), None));
+            return Some((PeerPermit(None), None));
         }
         let account = Account::Peer(address).network();
         let mut connections = self.connections();
         let open = connections.entry(account.clone()).or_default();
         if *open < limits.connections_per_peer {
             *open += 1;
-            return Some((PeerPlace(Some((self.clone(), Counted::Peer(account)))), None));
+            return Some((PeerPermit(Some((self.clone(), Counted::Peer(account)))), None));
         }
         drop(connections);
         let refusing = self.0.refusing.fetch_add(1, Ordering::Relaxed);
-        let place = PeerPlace(Some((self.clone(), Counted::Refusal)));
+        let place = PeerPermit(Some((self.clone(), Counted::Refusal)));
         let (code, limit) = ("too_many_connections", "quotas.peer.connections");
         let exceeded = Exceeded { code, limit, retry_after: SOON };
         let max = limits.connections_per_peer;
@@ -195,7 +195,7 @@ impl Quotas {
 
 /// A place among the connections of one address, or among those that are refused; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct PeerPlace(Option<(Quotas, Counted)>);
+pub(crate) struct PeerPermit(Option<(Quotas, Counted)>);
 
 /// The account or the refusal that a connection is counted for.
 #[derive(Debug)]
@@ -204,7 +204,7 @@ enum Counted {
     Refusal,
 }
 
-impl Drop for PeerPlace {
+impl Drop for PeerPermit {
     fn drop(&mut self) {
         match &self.0 {
             Some((quotas, Counted::Peer(account))) => {

@@ -23,6 +23,7 @@ mod quiet;
 mod request_body;
 mod service;
 mod stopping;
+mod workers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,13 +39,15 @@ pub use self::request_body::BodyLimitLift;
 pub(crate) use self::request_body::{BodyLimits, BodyTooLong, BodyTooSlow};
 pub use self::service::StallWatched;
 pub use self::stopping::{Drained, Stopping};
+pub use self::workers::Workers;
 
-use self::io::Place;
+use self::io::ConnectionPermit;
 use self::service::RefusedPeer;
 use self::stopping::Open;
+use self::workers::WorkerHandles;
 use crate::config::{HttpVersions, Limits, ServerConfig, Timeouts};
 use crate::counters::{Counters, Gauge, Total};
-use crate::error::ServerError;
+use crate::error::Error;
 use crate::quota::Quotas;
 #[cfg(feature = "tls")]
 use crate::tls::LiveTls;
@@ -68,9 +71,9 @@ pub struct PeerCertificate(pub bytes::Bytes);
 /// # Examples
 ///
 /// ```no_run
-/// use aqueduct_transport_http::{CancelToken, Server, ServerConfig, ServerError};
+/// use aqueduct_transport_http::{CancelToken, Server, ServerConfig, Error};
 ///
-/// # async fn run(router: axum::Router) -> Result<(), ServerError> {
+/// # async fn run(router: axum::Router) -> Result<(), Error> {
 /// let server = Server::bind("127.0.0.1:0", ServerConfig::default()).await?;
 /// println!("listening on {}", server.local_addr()?);
 /// server.serve(router, CancelToken::new()).await;
@@ -84,6 +87,7 @@ pub struct Server {
     counters: Counters,
     leaving: CancelToken,
     quotas: Quotas,
+    workers: WorkerHandles,
     #[cfg(feature = "tls")]
     tls: Option<LiveTls>,
 }
@@ -93,14 +97,14 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns [`ServerError::Bind`] if the address is in use or not local, and [`ServerError::Tls`] if TLS cannot be set up.
+    /// Returns [`Error::Bind`] if the address is in use or not local, and [`Error::Tls`] if TLS cannot be set up.
     pub async fn bind(
         address: impl ToSocketAddrs + std::fmt::Debug,
         config: ServerConfig,
-    ) -> Result<Self, ServerError> {
+    ) -> Result<Self, Error> {
         let listener = TcpListener::bind(&address)
             .await
-            .map_err(|source| ServerError::Bind { address: format!("{address:?}"), source })?;
+            .map_err(|source| Error::Bind { address: format!("{address:?}"), source })?;
         Self::from_listener(listener, config)
     }
 
@@ -108,8 +112,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns [`ServerError::Tls`] if TLS cannot be set up.
-    pub fn from_listener(listener: TcpListener, config: ServerConfig) -> Result<Self, ServerError> {
+    /// Returns [`Error::Tls`] if TLS cannot be set up.
+    pub fn from_listener(listener: TcpListener, config: ServerConfig) -> Result<Self, Error> {
         #[cfg(feature = "tls")]
         let tls = config.tls.clone().map(|tls| LiveTls::new(tls, protocols(config.versions))).transpose()?;
         Ok(Self {
@@ -118,6 +122,7 @@ impl Server {
             counters: Counters::default(),
             leaving: CancelToken::new(),
             quotas: Quotas::default(),
+            workers: WorkerHandles::default(),
             #[cfg(feature = "tls")]
             tls,
         })
@@ -135,13 +140,19 @@ impl Server {
         self
     }
 
+    /// Serves connections on these threads. Without, connections are tasks of the runtime that runs [`serve`](Self::serve).
+    pub fn on_workers(mut self, workers: &Workers) -> Self {
+        self.workers = workers.handles();
+        self
+    }
+
     /// Where it listens.
     ///
     /// # Errors
     ///
-    /// Returns [`ServerError::Socket`] if the system does not return it.
-    pub fn local_addr(&self) -> Result<SocketAddr, ServerError> {
-        self.listener.local_addr().map_err(ServerError::Socket)
+    /// Returns [`Error::Socket`] if the system does not return it.
+    pub fn local_addr(&self) -> Result<SocketAddr, Error> {
+        self.listener.local_addr().map_err(Error::Socket)
     }
 
     /// Returns the TLS configuration, which can be replaced when certificates are renewed. Returns `None` for plain text.
@@ -172,7 +183,7 @@ impl Server {
             #[cfg(feature = "tls")]
             tls: self.tls,
         });
-        accept_until_stopped(&self.listener, &shared, &mut open).await;
+        accept_until_stopped(&self.listener, &shared, &self.workers, &mut open).await;
         drop(self.listener);
         open.drain(&shared.timeouts, &shared.stopping).await
     }
@@ -232,7 +243,12 @@ fn builder(limits: &Limits, timeouts: &Timeouts, versions: HttpVersions) -> Buil
 }
 
 /// Accepts connections until the stop: waits for a permit first, so that a full server leaves new sockets in the kernel.
-async fn accept_until_stopped(listener: &TcpListener, shared: &Arc<Shared>, open: &mut Open) {
+async fn accept_until_stopped(
+    listener: &TcpListener,
+    shared: &Arc<Shared>,
+    workers: &WorkerHandles,
+    open: &mut Open,
+) {
     let stopped = shared.stopping.draining.cancelled();
     tokio::pin!(stopped);
     loop {
@@ -251,9 +267,26 @@ async fn accept_until_stopped(listener: &TcpListener, shared: &Arc<Shared>, open
                 let Some((peer_place, refused)) = shared.quotas.connect(peer.ip()) else { continue };
                 set_up(&stream, shared.limits.send_buffer_bytes);
                 let open_count = shared.counters.open(Gauge::Connections);
-                let place = Place { _permit: permit, _open: open_count, _peer: peer_place };
-                let refused = refused.map(RefusedPeer::new);
-                open.tasks.spawn(connection::serve(Arc::clone(shared), stream, peer, place, refused));
+                let (worker, worker_permit) = workers.pick().unzip();
+                let place = ConnectionPermit {
+                    _permit: permit,
+                    _open: open_count,
+                    _peer: peer_place,
+                    _worker: worker_permit,
+                };
+                let (shared, refused) = (Arc::clone(shared), refused.map(RefusedPeer::new));
+                let Some(worker) = worker else {
+                    open.tasks.spawn(connection::serve(shared, stream, peer, place, refused));
+                    continue;
+                };
+                // The runtime of the worker registers the socket.
+                let Ok(stream) = stream.into_std() else { continue };
+                let serve = async move {
+                    if let Ok(stream) = TcpStream::from_std(stream) {
+                        connection::serve(shared, stream, peer, place, refused).await;
+                    }
+                };
+                open.tasks.spawn_on(serve, worker);
             }
             Some((_, Err(error))) => {
                 shared.counters.count(Total::AcceptFailures);

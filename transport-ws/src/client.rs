@@ -19,6 +19,7 @@ use aqueduct_core::RunId;
 use aqueduct_core::service::{AgentInfo, PublishRequest};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::connect::ConnectOptions;
 pub use self::publisher::Publisher;
@@ -59,6 +60,20 @@ impl Client {
     /// Returns an error if the address is malformed, the server cannot be reached, or refuses the handshake.
     pub async fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let socket = connect::open(options).await?;
+        Ok(Self { link: Link::open(socket, options), patience: options.request_timeout })
+    }
+
+    /// Connects over a connection that is open already: a Unix socket, a tunnel, or a pipe in the same process. The
+    /// address of `options` is sent as path and `Host`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the address is malformed, or the server refuses the handshake.
+    pub async fn connect_over(
+        io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        options: &ConnectOptions,
+    ) -> Result<Self, Error> {
+        let socket = connect::open_over(Box::new(io), options).await?;
         Ok(Self { link: Link::open(socket, options), patience: options.request_timeout })
     }
 

@@ -25,8 +25,10 @@ pub(crate) mod metered;
 pub(crate) mod mux;
 pub(crate) mod plain;
 pub(crate) mod publisher;
+mod server_end;
 pub(crate) mod session;
 pub(crate) mod subscriptions;
+mod write;
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -34,9 +36,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use aqueduct_transport_http::{Stopping, Total, proof_end};
-use futures_util::{Sink, Stream};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use aqueduct_transport_http::{Total, proof_end};
+use futures_util::Stream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{Error as CodecError, Message};
@@ -47,6 +49,7 @@ use self::intake::Intake;
 use self::metered::Metered;
 use self::mux::MuxSession;
 use self::plain::PlainSession;
+use self::server_end::{EndStage, ServerEnd};
 use self::session::{Session, Shared};
 use crate::close::CloseReason;
 use crate::handshake::{Mode, Upgrade};
@@ -73,44 +76,6 @@ pub(crate) struct Connection<IO> {
     end: ServerEnd,
     /// Completes at the end of the caller's proof, once its identity is known.
     proof_end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-}
-
-/// The shutdown stage of the server.
-struct ServerEnd {
-    stage: EndStage,
-    /// Completes at the next stage.
-    next: Pin<Box<dyn Future<Output = ()> + Send>>,
-    stopping: Stopping,
-}
-
-/// The stages of the server's shutdown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EndStage {
-    Serving,
-    Draining,
-    Closing,
-}
-
-impl ServerEnd {
-    /// Returns the stages of a server that is still serving.
-    fn new(stopping: Stopping) -> Self {
-        let draining = stopping.draining.clone();
-        let next = Box::pin(async move { draining.cancelled().await });
-        Self { stage: EndStage::Serving, next, stopping }
-    }
-
-    /// Returns the current stage. Registers the waker for the next one; stages are never skipped.
-    fn poll(&mut self, cx: &mut Context<'_>) -> EndStage {
-        while self.stage != EndStage::Closing && self.next.as_mut().poll(cx).is_ready() {
-            let closing = self.stopping.closing.clone();
-            self.next = Box::pin(async move { closing.cancelled().await });
-            self.stage = match self.stage {
-                EndStage::Serving => EndStage::Draining,
-                _ => EndStage::Closing,
-            };
-        }
-        self.stage
-    }
 }
 
 /// The phase of a connection.
@@ -305,101 +270,6 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
             // A peer that violates the protocol while closing gets no further message.
             _ => self.phase = Phase::Done,
         }
-    }
-
-    /// Shuts down the write half after the close frame to a broken peer, and discards further input: closing a socket with
-    /// unread bytes would reset it, and the close frame could be lost.
-    fn poll_discard(&mut self, cx: &mut Context<'_>) -> bool {
-        let told = matches!(self.phase, Phase::Closing { frame: None });
-        if !told || self.unflushed || !self.outbox.is_empty() {
-            return false;
-        }
-        let mut io = Pin::new(self.socket.get_mut());
-        if !self.shut {
-            match io.as_mut().poll_shutdown(cx) {
-                Poll::Pending => return false,
-                Poll::Ready(_) => self.shut = true,
-            }
-        }
-        let mut space = [0_u8; 1024];
-        let mut buffer = ReadBuf::new(&mut space);
-        match io.poll_read(cx, &mut buffer) {
-            Poll::Pending => false,
-            Poll::Ready(Ok(())) if !buffer.filled().is_empty() => true,
-            Poll::Ready(_) => {
-                self.phase = Phase::Done;
-                true
-            }
-        }
-    }
-
-    /// Writes pending messages. Returns `true` if there were any. Every round is one batch and one flush.
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> bool {
-        for round in 0..TURN {
-            let sent = match self.poll_send(cx) {
-                Poll::Pending => {
-                    self.clock.blocked(self.socket.get_ref().written());
-                    return round > 0;
-                }
-                Poll::Ready(Err(_)) => {
-                    self.phase = Phase::Done;
-                    return true;
-                }
-                Poll::Ready(Ok(sent)) => sent,
-            };
-            self.clock.unblocked();
-            if !self.refill(cx) {
-                return sent || round > 0;
-            }
-        }
-        true
-    }
-
-    /// Passes the outbox to the codec and flushes it. Returns whether it was not empty.
-    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CodecError>> {
-        let mut socket = Pin::new(&mut self.socket);
-        while !self.outbox.is_empty() {
-            std::task::ready!(socket.as_mut().poll_ready(cx))?;
-            if let Some(message) = self.outbox.pop_front() {
-                socket.as_mut().start_send(message)?;
-                self.unflushed = true;
-            }
-        }
-        if !self.unflushed {
-            return Poll::Ready(Ok(false));
-        }
-        std::task::ready!(socket.poll_flush(cx))?;
-        self.unflushed = false;
-        self.shared.counters.count(Total::Flushes);
-        Poll::Ready(Ok(true))
-    }
-
-    /// Collects the next batch. Returns `false` if it is empty.
-    fn refill(&mut self, cx: &mut Context<'_>) -> bool {
-        match &mut self.phase {
-            Phase::Open(session) => {
-                if self.clock.take_ping() {
-                    self.outbox.push_back(Message::Ping(bytes::Bytes::new()));
-                }
-                session.poll_fill(cx, &mut self.batch);
-                if let (true, Some(reason)) = (self.batch.is_empty(), session.finished()) {
-                    // A run that was handed over continues on another replica.
-                    let is_handed_over =
-                        self.end.stage != EndStage::Serving && reason.code == CloseReason::INTERNAL;
-                    self.close(if is_handed_over { going_away() } else { reason });
-                    return true;
-                }
-                let waiting = self.outbox.len();
-                self.batch.move_into(&mut self.outbox);
-                self.shared.counters.add(Total::MessagesOut, self.outbox.len() - waiting);
-            }
-            Phase::Closing { frame } => {
-                let Some(reason) = frame.take() else { return false };
-                self.outbox.push_back(Message::Close(Some(reason.frame())));
-            }
-            Phase::Leaving | Phase::Done => return false,
-        }
-        !self.outbox.is_empty()
     }
 
     /// Handles the alarm of the clock. Returns `true` if there was one.

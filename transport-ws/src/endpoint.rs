@@ -37,10 +37,10 @@ use crate::handshake::{self, Upgrade};
 ///
 /// use aqueduct_core::protocol::Protocol;
 /// use aqueduct_core::service::RunService;
-/// use aqueduct_transport_http::{Admission, CancelToken, Server, ServerConfig, ServerError};
+/// use aqueduct_transport_http::{Admission, CancelToken, Server, ServerConfig, Error};
 /// use aqueduct_transport_ws::{Config, Endpoint};
 ///
-/// async fn serve(service: Arc<dyn RunService>, protocol: Arc<dyn Protocol>) -> Result<(), ServerError> {
+/// async fn serve(service: Arc<dyn RunService>, protocol: Arc<dyn Protocol>) -> Result<(), Error> {
 ///     let routes = Endpoint::new(service, protocol, Config::default()).router();
 ///     let server = Server::bind("127.0.0.1:8001", ServerConfig::default()).await?;
 ///     server.serve(Admission::default().apply(routes), CancelToken::new()).await;

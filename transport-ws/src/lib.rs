@@ -29,7 +29,7 @@
 //! | `server` | the endpoint (on by default) |
 //! | `client` | the connecting side |
 //! | `tls` | TLS by rustls for the client |
-//! | `testing` | checks of messages for the fuzz targets |
+//! | `testing` | checks of messages for the fuzz targets, and an echo for conformance suites |
 
 #[cfg(feature = "client")]
 pub mod client;

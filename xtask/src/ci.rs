@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! first    tools fmt tidy build                              one after the other; peers are installed beside them
-//! front    tests simulation fuzz interop                     what runs and waits
-//! beside   clippy features codegen wasm doctests rustdoc     what compiles, with the processor that the front leaves idle
+//! front    tests interop                                     what runs and waits
+//! beside   clippy codegen rustdoc doctests features          what compiles or computes, with the processor that the front
+//!          wasm counts simulation fuzz                       leaves idle
 //! ```
 //!
 //! Cheap steps come first, so that a small mistake costs seconds. The front starts what `build` has built without a call of cargo,

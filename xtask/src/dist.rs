@@ -4,7 +4,8 @@
 //! cargo build ──► binary ──► Payload (binary, licences, completions, man pages, unit) ──┬─► .tar.gz    for any machine
 //!                                                                                       ├─► .whl       pip
 //!                                                                                       ├─► .tgz (npm) the launcher, and the binary of this platform
-//!                                                                                       └─► .deb       apt
+//!                                                                                       ├─► .deb       apt
+//!                                                                                       └─► .image.tar containers
 //! sdk/python, sdk/typescript, sdk/react ──► .whl and .tgz          everything ──► SBOM, SHA256SUMS
 //! ```
 //!
@@ -23,6 +24,8 @@ mod check;
 #[cfg(feature = "dist")]
 mod debian;
 #[cfg(feature = "dist")]
+mod image;
+#[cfg(feature = "dist")]
 mod npm;
 #[cfg(feature = "dist")]
 mod payload;
@@ -37,6 +40,8 @@ mod wheel;
 
 use std::path::PathBuf;
 
+#[cfg(feature = "dist")]
+use anyhow::Context as _;
 use anyhow::Result;
 use clap::Args;
 
@@ -93,6 +98,8 @@ pub(crate) fn run(project: &Project, args: &DistArgs) -> Result<()> {
 pub(crate) fn run(project: &Project, args: &DistArgs) -> Result<()> {
     let target = project.metadata()?.target_directory()?;
     let out = args.out.clone().unwrap_or_else(|| target.join("dist"));
+    // npm runs in the folder of the package that it packs.
+    let out = std::path::absolute(&out).with_context(|| format!("cannot find {}", out.display()))?;
     let built = match &args.binary {
         Some(binary) => binary.clone(),
         None => payload::build(project, &args.profile, &target)?,
@@ -106,8 +113,6 @@ pub(crate) fn run(project: &Project, args: &DistArgs) -> Result<()> {
 /// Writes every package, the bill of materials and the checksums.
 #[cfg(feature = "dist")]
 fn write(project: &Project, payload: &payload::Payload, out: &std::path::Path) -> Result<()> {
-    use anyhow::Context as _;
-
     if out.exists() {
         std::fs::remove_dir_all(out).with_context(|| format!("cannot remove {}", out.display()))?;
     }
@@ -116,6 +121,7 @@ fn write(project: &Project, payload: &payload::Payload, out: &std::path::Path) -
     wheel::write(payload, out)?;
     npm::write(payload, out)?;
     debian::write(payload, out)?;
+    image::write(payload, out)?;
     sbom::write(project, payload, out)?;
     sdk::write(project, &payload.version, out)?;
     for line in archive::write_checksums(out)? {

@@ -6,6 +6,7 @@
 mod a2a;
 mod agui;
 pub(crate) mod ahead;
+mod conformance;
 mod frameworks;
 mod frontends;
 mod gateway;
@@ -63,6 +64,7 @@ type Env = Vec<(&'static str, String)>;
 const SUITES: &[Suite] = &[
     Suite::new("a2a", a2a::prepare),
     Suite::new("agui", agui::prepare),
+    Suite::nightly("conformance", conformance::prepare),
     Suite::nightly("frameworks", frameworks::prepare),
     Suite::nightly("frontends", frontends::prepare),
     Suite::new("gateway", gateway::prepare),
@@ -85,7 +87,7 @@ pub(crate) fn run_nightly(project: &Project) -> Result<()> {
     }
     let mut env = soak::prepare(project)?;
     env.extend(FULL_SCALE.map(|(name, value)| (name, value.to_owned())));
-    run_tests(project, &["scale"], env)
+    run_tests(project, &["scale"], env, ALONE)
 }
 
 /// The size of the suite `scale` in the nightly tier.
@@ -98,16 +100,22 @@ pub(crate) fn run(project: &Project, only: &[String], nightly: bool) -> Result<(
         bail!("there is no suite `{unknown}`; there is: {}", known.join(", "));
     }
     let chosen: Vec<_> = SUITES.iter().filter(|suite| suite.is_chosen(only, nightly)).collect();
+    ensure!(
+        !project.is_optimised() || chosen.iter().all(|suite| programs::TRIALS.contains(&suite.name)),
+        "`--optimised` builds the gateway alone, which is enough for these suites: {}",
+        programs::TRIALS.join(", ")
+    );
     programs::build(project)?;
     if let [suite] = chosen.as_slice() {
-        return run_tests(project, &[suite.name], (suite.run)(project)?);
+        return run_tests(project, &[suite.name], (suite.run)(project)?, &crate::ci::waiting_threads());
     }
     let mut env = Env::new();
     for suite in &chosen {
         env.extend((suite.run)(project)?);
     }
     let names: Vec<_> = chosen.iter().map(|suite| suite.name).collect();
-    run_tests(project, &names, merged(env, &Peers::of(project, SHARED)?)?)
+    let env = merged(env, &Peers::of(project, SHARED)?)?;
+    run_tests(project, &names, env, &crate::ci::waiting_threads())
 }
 
 /// The folder below `target/interop` of suites that run side by side.
@@ -136,7 +144,7 @@ pub(crate) fn soak(project: &Project, seed: u64, minutes: u64, clients: u32) -> 
     env.push(("AQUEDUCT_SOAK_SEED", seed.to_string()));
     env.push(("AQUEDUCT_SOAK_SECONDS", (minutes * 60).to_string()));
     env.push(("AQUEDUCT_SOAK_CLIENTS", clients.to_string()));
-    run_tests(project, &["soak"], env)
+    run_tests(project, &["soak"], env, ALONE)
 }
 
 /// Suites whose bench compares with packages pinned in the folder `bench`, and the variable with their location.
@@ -166,14 +174,17 @@ fn test_module(suite: &str) -> String {
     format!("{}::{suite}::", TESTS.1)
 }
 
-/// Runs the tests of the suites, side by side as far as `.config/nextest.toml` lets them.
-fn run_tests(project: &Project, suites: &[&str], env: Env) -> Result<()> {
+/// The number of threads of trials that need the machine for themselves, whatever `.config/nextest.toml` lets run beside them.
+const ALONE: &str = "1";
+
+/// Runs the tests of the suites, as many side by side as `.config/nextest.toml` and `threads` allow.
+fn run_tests(project: &Project, suites: &[&str], env: Env, threads: &str) -> Result<()> {
     let (package, feature) = TESTS;
     let modules = || suites.iter().map(|suite| test_module(suite));
     let call = if crate::ci::has_nextest(project) {
         let tests: Vec<String> = modules().map(|module| format!("test({module})")).collect();
         let filter = format!("package({package}) & ({})", tests.join(" | "));
-        let call = crate::ci::test_runner(project)?.args(["--test-threads", &crate::ci::waiting_threads()]);
+        let call = crate::ci::test_runner(project)?.args(["--test-threads", threads]);
         call.args(["-E", &filter])
     } else {
         project.cargo(["test", "--package", package, "--features", feature, "--"]).args(modules())

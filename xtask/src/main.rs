@@ -57,6 +57,9 @@ enum Task {
         /// Also run the suites that `test` leaves out: their peers take gigabytes and minutes
         #[arg(long)]
         nightly: bool,
+        /// Build gateway and tests with optimisations (suites `scale` and `soak` only)
+        #[arg(long)]
+        optimised: bool,
     },
     /// Let three replicas and many clients live through random faults
     Soak {
@@ -69,14 +72,14 @@ enum Task {
         /// How many clients
         #[arg(long, default_value_t = 300)]
         clients: u32,
+        /// Build gateway and tests with optimisations
+        #[arg(long)]
+        optimised: bool,
     },
     /// Run fuzz targets, all or one
     Fuzz(fuzz::Fuzzing),
     /// Change the code in small ways and see whether a test notices
-    Mutants {
-        /// One package only [default: all of the list]
-        package: Option<String>,
-    },
+    Mutants(mutants::Mutations),
     /// Live worlds of replicas, faults and clients, and check what was seen in them
     Simulate(simulate::Worlds),
     /// Run the benches, all or one, with the rest of the arguments passed on
@@ -116,13 +119,17 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Task::Ci(tier) | Task::Test(tier) => ci::run(&project, &tier),
         Task::Tidy => tidy::run(&project),
         Task::Codegen { check } => codegen::run(&project, check),
-        Task::Interop { suites, nightly } => interop::run(&project, &suites, nightly),
+        Task::Interop { suites, nightly, optimised } => {
+            interop::run(&project.optimised(optimised), &suites, nightly)
+        }
         Task::Dist(args) => dist::run(&project, &args),
         Task::Site => site::run(&project),
         Task::Release { dry_run } => release::run(&project, dry_run),
-        Task::Soak { seed, minutes, clients } => interop::soak(&project, seed, minutes, clients),
+        Task::Soak { seed, minutes, clients, optimised } => {
+            interop::soak(&project.optimised(optimised), seed, minutes, clients)
+        }
         Task::Fuzz(fuzzing) => fuzz::run(&project, &fuzzing),
-        Task::Mutants { package } => mutants::run(&project, package.as_deref()),
+        Task::Mutants(mutations) => mutants::run(&project, &mutations),
         Task::Simulate(worlds) => simulate::run(&project, &worlds),
         Task::Bench { name, args } => bench::run(&project, name.as_deref(), &args),
     }

@@ -1,39 +1,136 @@
 //! `cargo xtask mutants`: mutates the code and checks that a test fails.
 //!
-//! The files are those whose bugs would be silent: numbers, leases, takeovers, balance, coalescing. cargo-mutants lists the
-//! mutants that no test detects; `docs/testing.md` explains each remaining one.
+//! The files are those whose bugs would be silent: numbers, leases, takeovers, balance, coalescing, identity. `docs/testing.md`
+//! explains each mutant that no test detects.
+//!
+//! ```text
+//! find    places of a file that can be mutated: operators, guards, arms, bodies
+//! weave   all mutants of a package in one text, each behind a switch
+//! trial   one build, then the tests once for each switch
+//! ```
+//!
+//! The parser of Rust comes with this tool's feature `mutants`; a build without the feature starts one with it.
 
-use anyhow::{Result, bail};
+#[cfg(feature = "mutants")]
+mod find;
+#[cfg(all(test, feature = "mutants"))]
+mod tests;
+#[cfg(feature = "mutants")]
+mod trial;
+#[cfg(feature = "mutants")]
+mod weave;
+
+use anyhow::Result;
 
 use crate::project::Project;
 
-/// The mutated files by package.
-const FILES: &[(&str, &[&str])] = &[
-    ("aqueduct-core", &["core/src/coalesce.rs", "core/src/stream/*.rs", "core/src/principal.rs"]),
-    ("aqueduct-runlog", &["runlog/src/ledger.rs", "runlog/src/follow.rs", "runlog/src/remains.rs"]),
-    (
-        "aqueduct-runs",
-        &["runs/src/takeover.rs", "runs/src/sweeper.rs", "runs/src/replica.rs", "runs/src/access.rs"],
-    ),
+/// The mutated files of a package, and the tests that must notice.
+#[cfg(feature = "mutants")]
+#[derive(Debug)]
+struct Subject {
+    package: &'static str,
+    folder: &'static str,
+    /// Files and folders below `src`.
+    files: &'static [&'static str],
+    /// Arguments of `cargo test` that select the test programs.
+    tests: &'static [&'static str],
+}
+
+#[cfg(feature = "mutants")]
+const SUBJECTS: &[Subject] = &[
+    Subject {
+        package: "aqueduct-core",
+        folder: "core",
+        files: &["coalesce.rs", "principal.rs", "recent.rs", "stream", "stream/text", "stream/tools"],
+        tests: &["--lib"],
+    },
+    Subject {
+        package: "aqueduct-runlog",
+        folder: "runlog",
+        files: &[
+            "claims.rs",
+            "follow.rs",
+            "ledger.rs",
+            "limits.rs",
+            "memory",
+            "remains.rs",
+            "signal.rs",
+            "tail.rs",
+        ],
+        tests: &["--lib", "--test", "it"],
+    },
+    Subject {
+        package: "aqueduct-runs",
+        folder: "runs",
+        files: &["access.rs", "replica.rs", "reply.rs", "sweeper.rs", "takeover.rs"],
+        tests: &["--lib", "--test", "it"],
+    },
+    Subject { package: "aqueduct-gateway", folder: "gateway", files: &["identity"], tests: &["--lib"] },
 ];
 
-/// Mutates one package of the list, or all.
-pub(crate) fn run(project: &Project, only: Option<&str>) -> Result<()> {
-    if project.cargo(["mutants", "--version"]).output().is_err() {
-        println!("    cargo-mutants is not installed: `cargo install --locked cargo-mutants`");
-        return Ok(());
+/// The options of `mutants`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Mutations {
+    /// One package of the list only [default: all]
+    package: Option<String>,
+    /// Mutants that are tested side by side
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Lists the mutants, some of which may not compile, and runs nothing
+    #[arg(long)]
+    list: bool,
+}
+
+impl Mutations {
+    /// Returns the options of the nightly run.
+    pub(crate) fn of_the_night() -> Self {
+        let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self { package: None, jobs, list: false }
     }
-    let mut chosen = FILES.iter().filter(|(package, _)| only.is_none_or(|name| name == *package)).peekable();
-    if chosen.peek().is_none() {
-        let names: Vec<&str> = FILES.iter().map(|(package, _)| *package).collect();
-        bail!("no such package in the list; there is: {}", names.join(", "));
-    }
-    for (package, files) in chosen {
-        let files = files.iter().flat_map(|file| ["--file", file]);
-        let target = project.metadata()?.target_directory()?.join("mutants");
-        let call =
-            project.cargo(["mutants", "--package", package, "--all-features", "--test-tool", "nextest"]);
-        call.args(files).args(["--output".to_owned(), target.to_string_lossy().into_owned()]).run()?;
+}
+
+/// Mutates the chosen packages.
+///
+/// # Errors
+///
+/// Returns an error if less than nine of ten mutants of a package are detected.
+#[cfg(feature = "mutants")]
+pub(crate) fn run(project: &Project, mutations: &Mutations) -> Result<()> {
+    use anyhow::ensure;
+
+    let is_chosen =
+        |subject: &&Subject| mutations.package.as_ref().is_none_or(|name| name == subject.package);
+    let chosen: Vec<&Subject> = SUBJECTS.iter().filter(is_chosen).collect();
+    let names: Vec<&str> = SUBJECTS.iter().map(|subject| subject.package).collect();
+    ensure!(!chosen.is_empty(), "no such package in the list; there is: {}", names.join(", "));
+    for subject in chosen {
+        let mut trial = trial::Trial::new(project, subject)?;
+        if mutations.list {
+            for mutant in trial.weave()? {
+                println!("{}:{} {}", mutant.file, mutant.lines.start, mutant.about);
+            }
+            continue;
+        }
+        let count = trial.build()?.len();
+        println!("    {}: {count} mutants", subject.package);
+        let missed = trial.run(mutations.jobs)?.len();
+        let caught = count - missed;
+        println!("    {}: {caught} of {count} detected ({} %)", subject.package, caught * 100 / count.max(1));
+        ensure!(
+            caught * 10 >= count * 9,
+            "{missed} of {count} mutants of {} are not detected",
+            subject.package
+        );
     }
     Ok(())
+}
+
+/// Starts this tool again, built with the parser.
+#[cfg(not(feature = "mutants"))]
+pub(crate) fn run(project: &Project, mutations: &Mutations) -> Result<()> {
+    let call =
+        project.cargo(["run", "--quiet", "--package", "aqueduct-xtask", "--features", "mutants", "--"]);
+    let call = call.args(["mutants", "--jobs", &mutations.jobs.to_string()]);
+    let call = if mutations.list { call.args(["--list"]) } else { call };
+    call.args(mutations.package.clone()).run()
 }

@@ -17,6 +17,7 @@ const INCREMENTAL: &str = "CARGO_INCREMENTAL";
 pub(crate) struct Project {
     root: PathBuf,
     is_built: bool,
+    is_optimised: bool,
     log: Option<PathBuf>,
 }
 
@@ -30,7 +31,7 @@ impl Project {
             manifest_dir.join("..")
         });
         let root = root.canonicalize().with_context(|| format!("no such folder: {}", root.display()))?;
-        Ok(Self { root, is_built: false, log: None })
+        Ok(Self { root, is_built: false, is_optimised: false, log: None })
     }
 
     /// Returns the folder with the workspace's `Cargo.toml`.
@@ -49,9 +50,31 @@ impl Project {
         self.is_built
     }
 
-    /// Returns the workspace for steps beside others: cargo yields the processor to them, and writes to the file `log`.
+    /// Returns the workspace whose gateway and trials are built with optimisations if `is_optimised` is set.
+    pub(crate) fn optimised(self, is_optimised: bool) -> Self {
+        Self { is_optimised, ..self }
+    }
+
+    /// Returns `true` if the gateway and the trials are built with optimisations (the profile `trial`).
+    pub(crate) fn is_optimised(&self) -> bool {
+        self.is_optimised
+    }
+
+    /// Returns the workspace for steps beside others: their programs yield the processor, and write to the file `log`.
     pub(crate) fn beside(&self, log: PathBuf) -> Self {
         Self { log: Some(log), ..self.clone() }
+    }
+
+    /// Returns a call of a program in the root.
+    pub(crate) fn program(&self, path: &Path) -> Invocation {
+        self.aside(Invocation::new(path.to_string_lossy(), &self.root))
+    }
+
+    fn aside(&self, call: Invocation) -> Invocation {
+        match &self.log {
+            Some(log) => call.beside(log.clone()),
+            None => call,
+        }
     }
 
     /// Returns a call of cargo in the root, with the toolchain of this task.
@@ -59,11 +82,7 @@ impl Project {
     /// Without incremental compilation, unless the environment decides: a task compiles everything once, and what would be kept
     /// for the next time costs time and gigabytes.
     pub(crate) fn cargo<const N: usize>(&self, args: [&str; N]) -> Invocation {
-        let call = Invocation::cargo(&self.root).args(args);
-        let call = match &self.log {
-            Some(log) => call.beside(log.clone()),
-            None => call,
-        };
+        let call = self.aside(Invocation::cargo(&self.root).args(args));
         if std::env::var_os(INCREMENTAL).is_some() { call } else { call.env(INCREMENTAL, "0") }
     }
 

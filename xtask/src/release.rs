@@ -12,7 +12,9 @@ use crate::project::{Metadata, Project};
 use crate::tidy;
 
 /// Files outside cargo that contain the version, with the text before and after it.
-const VERSIONS: [(&str, &str, &str); 4] = [
+const VERSIONS: [(&str, &str, &str); 6] = [
+    ("deploy/compose/compose.yaml", "image: aqueduct:", "\n"),
+    ("deploy/kubernetes/deployment.yaml", "image: aqueduct:", "\n"),
     ("docs/guides/install.md", "/aqueduct_", "_"),
     ("sdk/python/pyproject.toml", "version = \"", "\""),
     ("sdk/typescript/package.json", "\"version\": \"", "\""),
@@ -98,11 +100,14 @@ fn check_changelog(changelog: &str, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// Packages every published crate and compiles what was packaged.
+/// Packages every published crate and compiles what was packaged. Cargo takes crates of the same release from its own output, so no
+/// version need be uploaded before.
 fn package(project: &Project, metadata: &Metadata) -> Result<()> {
     let published = metadata.packages().filter(|package| package.is_published());
     let selection = published.flat_map(|package| ["--package", package.name()]);
-    project.cargo(["package", "--locked"]).args(selection).run()
+    // One folder for all of them: otherwise cargo compiles every foreign crate once per package.
+    let target = crate::interop::peers::text(&metadata.target_directory()?)?;
+    project.cargo(["package", "--locked"]).args(selection).args(["--target-dir".to_owned(), target]).run()
 }
 
 #[cfg(test)]

@@ -25,17 +25,20 @@ pub(crate) struct Worlds {
     /// A fault to plant, to see that it is found: skip-fence, drop-goodbye, reuse-number, lose-reply, append-twice, share-runs
     #[arg(long)]
     plant: Option<String>,
+    /// Lives every world twice, and reports those that differ from their repetition
+    #[arg(long)]
+    twice: bool,
 }
 
 impl Worlds {
     /// Returns the options of CI.
     pub(crate) fn of_ci() -> Self {
-        Self { seeds: CI, from: 0, seed: None, plant: None }
+        Self { seeds: CI, from: 0, seed: None, plant: None, twice: false }
     }
 
     /// Returns the options of the nightly run, which continues after the worlds of CI.
     pub(crate) fn of_the_night() -> Self {
-        Self { seeds: 50_000, from: CI, seed: None, plant: None }
+        Self { seeds: 50_000, from: CI, seed: None, plant: None, twice: false }
     }
 
     fn args(&self) -> Vec<String> {
@@ -48,6 +51,7 @@ impl Worlds {
         if let Some(plant) = &self.plant {
             args.extend(["--plant".to_owned(), plant.clone()]);
         }
+        args.extend(self.twice.then(|| "--twice".to_owned()));
         args
     }
 }
@@ -55,8 +59,7 @@ impl Worlds {
 /// Builds the program and runs the worlds.
 pub(crate) fn run(project: &Project, worlds: &Worlds) -> Result<()> {
     let program = programs::build_one(project, "simulate")?;
-    let call =
-        crate::invocation::Invocation::new(program.to_string_lossy(), project.root()).args(worlds.args());
+    let call = project.program(&program).args(worlds.args());
     println!("    {call}");
     call.run()
 }

@@ -1,15 +1,22 @@
 //! `cargo xtask site`: the documentation as a site in `target/site`.
 //!
-//! mdBook renders the pages; it is installed at a pinned version below the target folder. The Markdown of each page is copied
-//! next to the rendered page, and `llms.txt` lists all pages with their titles, for programs that read documentation.
+//! ```text
+//! docs/, ARCHITECTURE.md ──► target/site-pages (links that leave `docs` lead to the repository) ──► mdBook ──► target/site
+//!                                   └─► one Markdown file beside each page, llms.txt ─────────────────────────────┘
+//! ```
 //!
-//! It does not check the pages: links and the table of contents are a rule of `tidy`; snippets are tests of the gateway.
+//! mdBook is installed at a pinned version below the target folder. Every link of the rendered pages must have a target.
+//!
+//! It does not check snippets: these are tests of the gateway. Links of the sources are a rule of `tidy`.
 
-use std::fmt::Write as _;
+mod links;
+mod pages;
+
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
+use self::pages::Page;
 use crate::interop::peers::text;
 use crate::invocation::Invocation;
 use crate::project::Project;
@@ -17,24 +24,28 @@ use crate::project::Project;
 /// The version of mdBook that renders the site.
 const MDBOOK: &str = "0.5.4";
 
-/// Renders the site; an error names the page that mdBook rejects.
+/// Renders the site.
+///
+/// # Errors
+///
+/// Fails if mdBook rejects a page, or if a link of a rendered page has no target; the error lists all such links.
 pub(crate) fn run(project: &Project) -> Result<()> {
     let target = project.metadata()?.target_directory()?;
-    let (docs, site) = (project.root().join("docs"), target.join("site"));
+    let (sources, site) = (target.join("site-pages"), target.join("site"));
     let mdbook = install(project, &target)?;
+    let pages = pages::write(project.root(), &sources)?;
+    remove(&site)?;
     Invocation::new(mdbook, project.root())
-        .args(["build", "--dest-dir", &text(&site)?, &text(&docs)?])
+        .args(["build", "--dest-dir", &text(&site)?, &text(&sources)?])
         .run()?;
-    let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).context("cannot read docs/SUMMARY.md")?;
-    let pages = pages(&summary);
-    for (_, page) in &pages {
-        copy(&docs.join(page), &site.join(page))?;
-        let rendered = site.join(page).with_extension("html");
-        // mdBook renders a README as the index of its folder.
-        let index = rendered.with_file_name("index.html");
-        ensure!(rendered.exists() || index.exists(), "mdBook rendered no page for docs/{page}");
+    for page in &pages {
+        ensure!(site.join(page.rendered()).exists(), "mdBook rendered no page for {}", page.path);
+        pages::copy(&sources.join(&page.path), &site.join(&page.path))?;
     }
-    std::fs::write(site.join("llms.txt"), index(&pages)).context("cannot write llms.txt")?;
+    let index = llms(&sources, &pages)?;
+    std::fs::write(site.join("llms.txt"), index).context("cannot write llms.txt")?;
+    let broken = links::broken(&site, &pages)?;
+    ensure!(broken.is_empty(), "links without a target:\n  {}", broken.join("\n  "));
     println!("{} pages are in {}", pages.len(), site.display());
     Ok(())
 }
@@ -55,34 +66,59 @@ fn install(project: &Project, target: &Path) -> Result<String> {
     Ok(program)
 }
 
-/// Returns the title and path of every page in the table of contents, in its order.
-fn pages(summary: &str) -> Vec<(&str, &str)> {
-    let page = |line| {
-        let (_, rest) = str::split_once(line, '[')?;
-        let (title, rest) = rest.split_once("](")?;
-        Some((title, rest.split_once(')')?.0))
-    };
-    summary.lines().filter_map(page).collect()
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    if let Some(folder) = to.parent() {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+/// Removes a folder, if it exists.
+fn remove(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
-    std::fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
     Ok(())
 }
 
-/// Returns `llms.txt`: the name of the project, and a link to the Markdown of each page.
-fn index(pages: &[(&str, &str)]) -> String {
-    let mut text =
-        "# Aqueduct\n\n> Carries any agent's stream to any agent frontend, intact.\n\n## Pages\n\n"
-            .to_owned();
-    for (title, path) in pages {
-        // Writing into a string cannot fail.
-        writeln!(text, "- [{title}]({path})").ok();
+/// Returns `llms.txt`: the name of the project, and for each part of the contents the Markdown of its pages with their first sentences.
+fn llms(sources: &Path, pages: &[Page]) -> Result<String> {
+    let mut text = "# Aqueduct\n\n> Carries any agent's stream to any agent frontend, intact.\n".to_owned();
+    let mut part = None;
+    for page in pages {
+        if part != Some(page.part.as_str()) {
+            part = Some(page.part.as_str());
+            let heading = if page.part.is_empty() { "Overview" } else { &page.part };
+            text.extend(["\n## ", heading, "\n\n"]);
+        }
+        let path = sources.join(&page.path);
+        let content =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let line = match first_sentence(&content) {
+            Some(sentence) => format!("- [{}]({}): {sentence}\n", page.title, page.path),
+            None => format!("- [{}]({})\n", page.title, page.path),
+        };
+        text += &line;
     }
-    text
+    Ok(text)
+}
+
+/// Returns the first sentence below the title, in one line.
+fn first_sentence(page: &str) -> Option<String> {
+    let is_prose =
+        |line: &&str| !line.is_empty() && !line.starts_with(['#', '!', '|', '`', '<', '-', '*', '[']);
+    let paragraph: Vec<&str> =
+        page.lines().skip_while(|line| !is_prose(line)).take_while(|line| !line.is_empty()).collect();
+    let paragraph = without_links(&paragraph.join(" "));
+    let end = paragraph.find(". ").map_or(paragraph.len(), |at| at + 1);
+    let sentence = paragraph.get(..end)?.trim_end_matches([':', '.']);
+    (!sentence.is_empty()).then(|| format!("{sentence}."))
+}
+
+/// Returns `text` with the words of its links instead of the links.
+fn without_links(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("](") {
+        let (words, behind) = (before.rsplit_once('['), after.split_once(')'));
+        let (Some((head, words)), Some((_, behind))) = (words, behind) else { break };
+        out += head;
+        out += words;
+        rest = behind;
+    }
+    out + rest
 }
 
 #[cfg(test)]
@@ -90,10 +126,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_come_in_the_order_of_the_contents() {
-        let summary = "# Summary\n\n[Front](index.md)\n\n# Part\n\n- [One](a/one.md)\n  - [Two](two.md)\n";
-        let found = pages(summary);
-        assert_eq!(found, [("Front", "index.md"), ("One", "a/one.md"), ("Two", "two.md")]);
-        assert!(index(&found).ends_with("- [One](a/one.md)\n- [Two](two.md)\n"));
+    fn the_first_sentence_of_a_page_is_below_its_title_and_pictures() {
+        let page =
+            "# Title\n\n![A picture](a.svg)\n\nOne [thing](b.md)\nhappens. Another follows.\n\nMore.\n";
+        assert_eq!(first_sentence(page).as_deref(), Some("One thing happens."));
+        assert_eq!(first_sentence("# T\n\nThese exist:\n").as_deref(), Some("These exist."));
+        assert_eq!(first_sentence("# Only a title\n"), None);
     }
 }

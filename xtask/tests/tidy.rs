@@ -43,9 +43,11 @@ fn workspace(test: &str) -> PathBuf {
 
 /// A crate of the workspace with these dependencies.
 fn package(root: &Path, folder: &str, dependencies: &str) {
+    let unpublished = if folder.starts_with("examples/") { "publish = false\n" } else { "" };
     let manifest = format!(
-        "[package]\nname = \"aqueduct-{}\"\ndescription = \"x\"\nreadme = \"README.md\"\nkeywords = []\n\
-         categories = []\nrepository = \"x\"\nedition.workspace = true\n[features]\nextra = []\n[lints]\nworkspace = true\n[dependencies]\n{dependencies}\n",
+        "[package]\n{unpublished}name = \"aqueduct-{}\"\ndescription = \"x\"\nreadme = \"README.md\"\nkeywords = []\n\
+         categories = []\nrepository = \"x\"\nrust-version = \"1.90\"\nedition.workspace = true\n\
+         [package.metadata.docs.rs]\nall-features = true\n[features]\nextra = []\n[lints]\nworkspace = true\n[dependencies]\n{dependencies}\n",
         folder.replace('/', "-")
     );
     write(root, &format!("{folder}/Cargo.toml"), &manifest);
@@ -120,7 +122,7 @@ fn tokio_in_core_fails() {
     package(&root, "adapter-agui", "");
     check_fails(
         &root,
-        "core/Cargo.toml:14: error[forbidden-crate]: aqueduct-core links tokio: aqueduct-core -> tokio",
+        "core/Cargo.toml:17: error[forbidden-crate]: aqueduct-core links tokio: aqueduct-core -> tokio",
     );
 }
 
@@ -139,7 +141,7 @@ fn an_adapter_that_depends_on_a_transport_fails() {
     package(&root, "adapter-agui", "aqueduct-transport-ws.workspace = true");
     check_fails(
         &root,
-        "adapter-agui/Cargo.toml:14: error[dependency-direction]: aqueduct-adapter-agui depends on aqueduct-transport-ws",
+        "adapter-agui/Cargo.toml:17: error[dependency-direction]: aqueduct-adapter-agui depends on aqueduct-transport-ws",
     );
 }
 
@@ -168,7 +170,7 @@ fn an_example_may_join_an_adapter_and_a_transport() {
 fn a_comment_that_hides_its_subject_fails_with_the_better_wording() {
     let root = workspace("wording");
     write(&root, "core/src/lib.rs", "//! Nothing.\n\n// Whoever reads this gets all of it.\n");
-    check_fails(&root, "core/src/lib.rs:3: error[wording]: a comment says `whoever`");
+    check_fails(&root, "core/src/lib.rs:3: error[wording]: a comment contains `whoever`");
     check_fails(&root, "name the role: caller, client, watcher, owner, publisher, replica");
     // The remedy is enough.
     write(&root, "core/src/lib.rs", "//! Nothing.\n\n// Every watcher gets all of it.\n");

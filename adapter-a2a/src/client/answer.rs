@@ -9,6 +9,7 @@ use crate::version::{Binding, Version};
 use crate::wire::{ErrorKind, WireError};
 
 impl TaskClient {
+    /// Handles the refusal of the message that starts the turn.
     pub(super) fn handle_refused_message(&mut self, error: &WireError) {
         // The request was refused before any effect: the same message may be sent again.
         let is_unknown = error.kind() == ErrorKind::MethodNotFound;
@@ -38,6 +39,7 @@ impl TaskClient {
         self.decoder.set_dialect(version.map_or(own, |version| Binding::JsonRpc.dialect(version)));
     }
 
+    /// Handles the refusal of a subscription. A temporary error is retried; any other falls back to reading the task.
     pub(super) fn handle_refused_stream(&mut self, error: WireError) {
         if is_passing(&error) && error.kind() != ErrorKind::TaskNotFound {
             self.first_error.get_or_insert(error);
@@ -52,6 +54,7 @@ impl TaskClient {
         self.look(Duration::ZERO);
     }
 
+    /// Handles the refusal to return the task. A temporary error is retried with a pause.
     pub(super) fn handle_refused_look(&mut self, error: WireError) {
         if !is_passing(&error) || error.kind() == ErrorKind::TaskNotFound {
             return self.fail_after(&error);
@@ -64,6 +67,7 @@ impl TaskClient {
         self.look(self.config.retry.pause(self.attempts));
     }
 
+    /// Handles the refusal of a cancel. A task that has ended is read instead.
     pub(super) fn handle_refused_cancel(&mut self, error: &WireError) {
         match error.kind() {
             // The task has ended in the meantime.

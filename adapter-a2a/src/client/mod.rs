@@ -211,6 +211,7 @@ impl TaskClient {
         }
     }
 
+    /// Handles an item of the stream. The first item of a new subscription is a snapshot that later chunks may overlap.
     fn handle_streamed(&mut self, item: StreamItem<'_>, frame: &ByteString) {
         let is_new_stream = std::mem::replace(&mut self.state, State::Streaming) == State::Subscribing;
         match &item {
@@ -299,6 +300,7 @@ impl TaskClient {
         }
     }
 
+    /// Handles a task that was returned by a request.
     fn handle_task(&mut self, purpose: Purpose, item: StreamItem<'_>, body: &ByteString) {
         self.handle_content(FrameContent::Item(item), body);
         if self.is_settled().is_none() {
@@ -306,6 +308,7 @@ impl TaskClient {
         }
     }
 
+    /// Handles a response without task or message, as a transport error.
     fn handle_empty_answer(&mut self, purpose: Purpose) {
         let error = WireError::transport("the agent's answer holds neither a task nor a message");
         self.handle_response_error(purpose, error);
@@ -338,6 +341,7 @@ impl TaskClient {
         self.plan_cancel();
     }
 
+    /// Decodes an item and records progress.
     fn handle_content(&mut self, content: FrameContent<'_>, frame: &ByteString) {
         match content {
             FrameContent::Item(item) => {
@@ -365,28 +369,13 @@ impl TaskClient {
         self.plan_cancel();
     }
 
+    /// Returns the call that starts the turn.
     fn send_call(&self, streaming: bool) -> Call {
         let send = Box::new(self.message.clone());
         if streaming { Call::SendStreamingMessage(send) } else { Call::SendMessage(send) }
     }
 
-    fn plan_cancel(&mut self) {
-        if self.cancel == Cancel::Asked
-            && self.is_settled().is_none()
-            && let Some(task) = self.task_ref()
-        {
-            self.cancel = Cancel::Sent;
-            let pause = self.config.retry.pause(self.cancel_attempts);
-            self.plan(Purpose::Cancel, Call::CancelTask { id: task.task_id, metadata: None }, pause);
-        }
-    }
-
-    /// Plans a request. It replaces a planned request of the same purpose that was not polled yet.
-    fn plan(&mut self, purpose: Purpose, call: Call, after: Duration) {
-        self.planned.retain(|planned| planned.purpose != purpose);
-        self.planned.push_back(Planned { purpose, call, after, version: self.version });
-    }
-
+    /// Runs a step of the decoder and queues its events. A settled turn has no planned requests.
     fn decode<R>(&mut self, step: impl FnOnce(&mut Decoder, &mut Vec<SourceEvent>) -> R) -> R {
         let result = step(&mut self.decoder, &mut self.scratch);
         self.events.extend(self.scratch.drain(..));

@@ -21,6 +21,7 @@ const TAIL: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Overlap(HashMap<String, Tail>);
 
+/// The end of one artifact, and what later chunks have matched of it.
 #[derive(Debug)]
 struct Tail {
     text: String,
@@ -46,10 +47,12 @@ pub(super) enum Verdict {
     Other,
 }
 
+/// Returns the text parts of an artifact, concatenated.
 fn text_of(artifact: &Artifact<'_>) -> String {
     artifact.parts.iter().filter_map(Part::as_text).map(Text::as_str).collect()
 }
 
+/// Returns the end of an artifact by its id. Returns `None` for an artifact without id or text, or with a mark.
 fn tail_of(artifact: &Artifact<'_>) -> Option<(String, Tail)> {
     // Aqueduct's own server reads and subscribes atomically, and its artifacts are compared by length.
     let is_marked = Mark::read(artifact.metadata.as_ref()).is_some();
@@ -61,6 +64,7 @@ fn tail_of(artifact: &Artifact<'_>) -> Option<(String, Tail)> {
 }
 
 impl Overlap {
+    /// Returns the tails of all artifacts of a snapshot.
     pub(super) fn of(task: &Task<'_>) -> Self {
         Self(task.artifacts.iter().filter_map(tail_of).collect())
     }

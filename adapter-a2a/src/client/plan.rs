@@ -1,7 +1,8 @@
-//! The requests that the client plans.
+//! The requests that the client plans: at most one for each [`Purpose`], each with the pause before it.
 
 use std::time::Duration;
 
+use super::{Cancel, TaskClient};
 use crate::call::Call;
 use crate::version::Version;
 
@@ -29,4 +30,24 @@ pub struct Planned {
     pub after: Duration,
     /// The version of the request, if it is not that of the endpoint.
     pub version: Option<Version>,
+}
+
+impl TaskClient {
+    /// Plans the cancellation of the task, once it is requested and the task is known.
+    pub(super) fn plan_cancel(&mut self) {
+        if self.cancel == Cancel::Asked
+            && self.is_settled().is_none()
+            && let Some(task) = self.task_ref()
+        {
+            self.cancel = Cancel::Sent;
+            let pause = self.config.retry.pause(self.cancel_attempts);
+            self.plan(Purpose::Cancel, Call::CancelTask { id: task.task_id, metadata: None }, pause);
+        }
+    }
+
+    /// Plans a request. It replaces a planned request of the same purpose that was not polled yet.
+    pub(super) fn plan(&mut self, purpose: Purpose, call: Call, after: Duration) {
+        self.planned.retain(|planned| planned.purpose != purpose);
+        self.planned.push_back(Planned { purpose, call, after, version: self.version });
+    }
 }

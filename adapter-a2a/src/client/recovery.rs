@@ -40,6 +40,7 @@ impl TaskClient {
         if self.can_subscribe { self.subscribe_again() } else { self.look(Duration::ZERO) }
     }
 
+    /// Plans a subscription after a lost stream. Reads the task instead if the attempts are used up.
     pub(super) fn subscribe_again(&mut self) {
         let retry = &self.config.retry;
         if self.attempts >= retry.attempts || self.streams >= retry.streams {
@@ -56,6 +57,7 @@ impl TaskClient {
         }
     }
 
+    /// Plans to read the task after a pause.
     pub(super) fn look(&mut self, pause: Duration) {
         if let Some(task) = self.task_ref() {
             self.state = State::Getting;
@@ -63,6 +65,7 @@ impl TaskClient {
         }
     }
 
+    /// Ends the turn as failed, with the first error that was seen.
     pub(super) fn give_up(&mut self) {
         let failure = match self.first_error.take() {
             Some(error) => failure_of(&error),
@@ -83,6 +86,7 @@ impl TaskClient {
         self.fail(failure);
     }
 
+    /// Ends the turn with a failure. Planned requests are dropped.
     pub(super) fn fail(&mut self, failure: RunFailure) {
         self.planned.clear();
         self.decode(|decoder, out| decoder.fail(failure, out));

@@ -27,6 +27,7 @@ impl BlockEventConverter<StreamItem<'static>> for RunConverter {
 }
 
 impl RunConverter {
+    /// Returns the task that begins a stream, with the run in its mark.
     fn task(&self, run: &RunInfo) -> StreamItem<'static> {
         let mut mark = Mark::default();
         mark.put("run", run.run_id.as_str());
@@ -41,6 +42,7 @@ impl RunConverter {
         })
     }
 
+    /// Returns the final status of a run that did not fail.
     fn finished(&self, finished: &RunFinished) -> StreamItem<'static> {
         let settings = &self.settings;
         let (state, word) = match finished.outcome {
@@ -74,6 +76,7 @@ impl RunConverter {
         status(settings, state, last)
     }
 
+    /// Returns the final status of a failed run. Code and details are in its mark.
     fn failed(&self, failed: &RunFailed) -> StreamItem<'static> {
         let mut mark = Mark::new(kind::FAILED);
         mark.put("failure", failure_value(&failed.failure));

@@ -58,6 +58,7 @@ pub(super) struct Piece<'p> {
     pub(super) chunk: Chunk,
 }
 
+/// Returns an update of an artifact.
 pub(super) fn artifact(settings: &Settings, piece: Piece<'_>) -> StreamItem<'static> {
     StreamItem::Artifact(ArtifactUpdate {
         task_id: owned(&settings.task_id),
@@ -129,6 +130,7 @@ pub(super) fn head_mark(kind: &str, block: &BlockHead) -> Mark {
     mark
 }
 
+/// Adds the ids of the source to a mark, for a client that restores the original stream.
 pub(super) fn put_origin(mark: &mut Mark, origin: &Origin) {
     mark.put_set("message", origin.message_id.as_ref().map(MessageId::as_str));
     mark.put_set("response", origin.response_id.as_ref().map(ResponseId::as_str));

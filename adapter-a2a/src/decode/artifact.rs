@@ -1,11 +1,12 @@
 //! Artifacts: chunks of the answer, each artifact on its own track; and artifacts that are recognised as something
 //! else.
 
+use aqueduct_core::fingerprint::Relation;
 use aqueduct_core::{ByteString, Channel, ContentBlock, Metadata, Mode, Source, Track};
 
-use super::memory::{Kind, TaskMemory};
-use super::parts::{Place, part_number};
-use super::print::{Print, Relation};
+use super::matching::AnswerMatch;
+use super::memory::Kind;
+use super::parts::{UpdateTarget, part_number};
 use super::sink::Sink;
 use super::speech::Echoed;
 use super::status::joined_text;
@@ -25,45 +26,6 @@ pub(super) struct Arrival {
     pub(super) live: bool,
 }
 
-/// How a text that claims to be the complete answer relates to the answer so far.
-pub(super) enum AnswerMatch {
-    /// There is no answer yet.
-    None,
-    /// The text repeats that artifact.
-    Repeats(ByteString),
-    /// The text repeats all artifacts together.
-    RepeatsAll,
-    /// The text continues all artifacts together, from that byte on.
-    ContinuesAll(usize),
-    /// The text continues the only artifact.
-    Continues(ByteString),
-    /// The text differs from the only artifact.
-    Differs(ByteString),
-    /// The text differs from all artifacts.
-    DiffersFromAll,
-}
-
-impl TaskMemory {
-    pub(super) fn match_answer(&self, text: &str) -> AnswerMatch {
-        let mut relations = self.answers().map(|(place, record)| (place, record.text.relation(text)));
-        if let Some((place, _)) =
-            self.answers().find(|(_, record)| record.text.relation(text) == Relation::Same)
-        {
-            return AnswerMatch::Repeats(place.clone());
-        }
-        match (relations.next(), relations.next()) {
-            (None, _) => AnswerMatch::None,
-            (Some((place, Relation::Extends(_))), None) => AnswerMatch::Continues(place.clone()),
-            (Some((place, _)), None) => AnswerMatch::Differs(place.clone()),
-            _ => match Print::relation_to_all(self.answers().map(|(_, record)| &record.text), text) {
-                Relation::Same => AnswerMatch::RepeatsAll,
-                Relation::Extends(rest) => AnswerMatch::ContinuesAll(text.len() - rest.len()),
-                Relation::Different => AnswerMatch::DiffersFromAll,
-            },
-        }
-    }
-}
-
 /// An artifact that is being decoded.
 struct Incoming<'a> {
     artifact: Artifact<'a>,
@@ -78,7 +40,7 @@ struct Incoming<'a> {
 
 impl Incoming<'_> {
     /// Returns the place of its content. `first` if its name and description were not emitted yet.
-    fn place(&mut self, own_agent: &Source, channel: Channel, first: bool) -> Place {
+    fn place(&mut self, own_agent: &Source, channel: Channel, first: bool) -> UpdateTarget {
         let artifact = &self.artifact;
         // The hot path: a chunk that is appended and has no metadata.
         let plain = !first
@@ -87,7 +49,7 @@ impl Incoming<'_> {
             && artifact.extra.is_empty();
         let mut own = if plain { Metadata::new() } else { metadata::of_artifact(artifact, first) };
         own.append(&mut self.beside);
-        Place {
+        UpdateTarget {
             source: self.agent.as_ref().unwrap_or(own_agent).clone(),
             message_id: self.id.clone(),
             track: Track::new(self.id.clone()),
@@ -100,6 +62,7 @@ impl Incoming<'_> {
 }
 
 impl Decoder {
+    /// Decodes a chunk of an artifact.
     pub(super) fn artifact_update(&mut self, update: ArtifactUpdate<'_>, sink: &mut Sink<'_>) {
         self.meet(&update.task_id, &update.context_id, sink);
         self.go_on();
@@ -131,8 +94,9 @@ impl Decoder {
         let Some(record) = self.memory.artifacts.get(&*incoming.id) else {
             return self.whole_artifact(incoming, sink);
         };
-        let told_before = || record.text.relation(&joined_text(&incoming.artifact.parts)) == Relation::Same;
-        if !arrival.live && !matches!(record.kind, Kind::Words(_)) && told_before() {
+        let was_emitted =
+            || record.text.relation_of_whole(&joined_text(&incoming.artifact.parts)) == Relation::Same;
+        if !arrival.live && !matches!(record.kind, Kind::Words(_)) && was_emitted() {
             return;
         }
         match record.kind.clone() {
@@ -175,6 +139,7 @@ impl Decoder {
         }
     }
 
+    /// Emits an artifact that is recognised as a notice, a plan, a failure or a form.
     fn notice(&mut self, sign: Sign, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
         let id = incoming.id.clone();
         let id_was_used = self.memory.artifacts.contains_key(&*id);
@@ -191,6 +156,7 @@ impl Decoder {
         }
     }
 
+    /// Emits the text of a chunk that continues its artifact.
     fn append_words(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
         let mut place = incoming.place(&self.source, channel, false);
         let Incoming { artifact, id, arrival, .. } = incoming;
@@ -268,7 +234,7 @@ impl Decoder {
         let record = self.memory.record(&incoming.id, Kind::Echo, &self.config.limits);
         record.set(&joined_text(&incoming.artifact.parts));
         (record.kind, record.turn) = (Kind::Echo, turn);
-        incoming.artifact.parts.retain(|part| !self.was_told(part));
+        incoming.artifact.parts.retain(|part| !self.was_emitted(part));
         for part in incoming.artifact.parts {
             if part.as_text().is_some() {
                 self.emit_parts(vec![part], &mut place, false, sink);
@@ -299,7 +265,7 @@ impl Decoder {
         }
         // A snapshot that repeats what this or an earlier turn has shown.
         let text = joined_text(&artifact.parts);
-        let is_repeated = !arrival.live && earlier.relation(&text) == Relation::Same;
+        let is_repeated = !arrival.live && earlier.relation_of_whole(&text) == Relation::Same;
         if is_cut {
             self.counts.repeated += 1;
         } else if !is_repeated {
@@ -343,7 +309,13 @@ impl Decoder {
     }
 
     /// Emits the parts of a known artifact that are not text and were not shown before.
-    fn emit_others(&mut self, parts: Vec<Part<'_>>, place: &mut Place, id: &ByteString, sink: &mut Sink<'_>) {
+    fn emit_others(
+        &mut self,
+        parts: Vec<Part<'_>>,
+        place: &mut UpdateTarget,
+        id: &ByteString,
+        sink: &mut Sink<'_>,
+    ) {
         for part in parts.into_iter().filter(|part| part.as_text().is_none()) {
             let record = self.memory.artifacts.get_mut(&**id);
             if record.is_none_or(|record| record.note_other(part_number(&part))) {
@@ -353,7 +325,7 @@ impl Decoder {
     }
 
     /// Records that an artifact has new text, and ends the least recently used one if too many are open.
-    fn hold_open(&mut self, place: &Place, sink: &mut Sink<'_>) {
+    fn hold_open(&mut self, place: &UpdateTarget, sink: &mut Sink<'_>) {
         self.keep_open(&place.message_id, place.channel, &place.source, place.last, sink);
     }
 
@@ -382,14 +354,14 @@ impl Decoder {
             let track = Track::new(id.clone());
             let (created_at, metadata) = (None, Metadata::new());
             self.emit_end(
-                &Place { source, message_id: id, track, channel, created_at, metadata, last: true },
+                &UpdateTarget { source, message_id: id, track, channel, created_at, metadata, last: true },
                 sink,
             );
         }
     }
 
     /// Emits the end of an artifact's text.
-    fn emit_end(&self, place: &Place, sink: &mut Sink<'_>) {
+    fn emit_end(&self, place: &UpdateTarget, sink: &mut Sink<'_>) {
         let mut update = self.update_at(place, ContentBlock::text(ByteString::new()));
         update.last = true;
         sink.push(update);

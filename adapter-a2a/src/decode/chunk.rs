@@ -33,6 +33,7 @@ impl Decoder {
         knows_artifact && knows_task && !waits && !self.is_first
     }
 
+    /// Appends the text of a chunk to a known artifact. Returns `false` if the general decoder must handle it.
     fn append_chunk(&mut self, chunk: &mut Chunk<'_>, sink: &mut Sink<'_>) -> bool {
         let Some((_, id, record)) = self.memory.artifacts.get_full_mut(chunk.artifact_id) else {
             return false;
@@ -75,6 +76,7 @@ impl Decoder {
     }
 }
 
+/// Moves the text out of the chunk.
 fn take_text<'a>(chunk: &mut Chunk<'a>) -> Text<'a> {
     Text(std::mem::replace(&mut chunk.text, Cow::Borrowed("")))
 }

@@ -6,8 +6,8 @@ use aqueduct_core::{
 };
 use serde_json::{Value, json};
 
-use super::artifact::AnswerMatch;
-use super::parts::Place;
+use super::matching::AnswerMatch;
+use super::parts::UpdateTarget;
 use super::sink::Sink;
 use super::status::joined_text;
 use super::{AtEnd, Decoder, Settled, metadata};
@@ -56,7 +56,7 @@ impl Decoder {
     ) {
         let mut message = message;
         if self.concludes(&self.words(&message.parts), sink) {
-            message.parts.retain(|part| !self.was_told(part));
+            message.parts.retain(|part| !self.was_emitted(part));
             if message.parts.is_empty() {
                 return;
             }
@@ -97,7 +97,7 @@ impl Decoder {
             }
             return self.say(message, beside, at, channel, live, sink);
         };
-        let mut place = Place {
+        let mut place = UpdateTarget {
             source: self.agent_of(&target),
             message_id: target.clone(),
             track: Track::new(target),

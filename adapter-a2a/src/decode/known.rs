@@ -13,7 +13,7 @@ use std::sync::Arc;
 use aqueduct_core::{Metadata, Source, SourceEvent};
 
 use super::sink::Sink;
-use super::speech::Spoken;
+use super::speech::StatusText;
 use super::{Decoder, metadata, shared};
 use crate::mark::Mark;
 use crate::wire::template::{Hole, HoleKind, Template};
@@ -26,13 +26,14 @@ const KNOWN_BYTES: usize = 4 * 1024;
 
 /// The roles of the holes.
 const ROLES: usize = 3;
+/// The index of each role.
 const TEXT: usize = 0;
 const MESSAGE_ID: usize = 1;
 const TIME: usize = 2;
 
 /// The templates of the latest texts of a stream, in the order they were learned.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Known(Vec<Shape>);
+pub(super) struct Templates(Vec<Shape>);
 
 /// A template, and what frames of it have in common.
 #[derive(Debug, Clone)]
@@ -80,8 +81,8 @@ impl Decoder {
             self.message_on_task(message, &mut sink);
         } else {
             let at = time::parse(&time);
-            let spoken = Spoken { message, beside: fixed.beside, at, live: true, is_bare: false };
-            self.work_on(Some(spoken), fixed.speaker, &mut sink);
+            let status_text = StatusText { message, beside: fixed.beside, at, live: true, is_bare: false };
+            self.work_on(Some(status_text), fixed.speaker, &mut sink);
         }
         true
     }
@@ -141,6 +142,7 @@ impl Decoder {
     }
 }
 
+/// Returns `true` for a known state of a task that works.
 fn is_plain_state(state: &TaskState<'_>) -> bool {
     state.class() == StateClass::Active && !matches!(state, TaskState::Other(_))
 }

@@ -1,9 +1,9 @@
 //! Metadata of events and artifacts: token usage, shared state, and the speaking sub-agent.
 
+use aqueduct_core::fingerprint::hash_text;
 use aqueduct_core::{Metadata, Source, SourceEvent};
 use serde_json::Value;
 
-use super::print::Print;
 use super::sink::Sink;
 use super::{Decoder, metadata};
 use crate::config::SubAgents;
@@ -16,10 +16,7 @@ impl Decoder {
         self.note_state(own, sink);
         let named = own.filter(|raw| raw.as_str().contains("usage")).and_then(Raw::to_object);
         let Some((key, usage)) = named.and_then(|own| self.config.recognisers.usage(&own)) else { return };
-        if self.memory.spent.len() >= self.config.limits.messages.max(1) {
-            self.memory.spent.clear();
-        }
-        if key.is_empty() || self.memory.spent.insert(Print::number(&key)) {
+        if self.is_first(&key) {
             sink.push(SourceEvent::Usage { source: self.source.clone(), usage });
         }
     }
@@ -28,11 +25,17 @@ impl Decoder {
     fn note_state(&mut self, own: Option<&Raw<'_>>, sink: &mut Sink<'_>) {
         let named = own.filter(|raw| raw.as_str().contains("\"state")).and_then(Raw::to_object);
         let Some((key, change)) = named.and_then(|own| self.config.recognisers.state(&own)) else { return };
-        if key.is_empty() || self.memory.spent.insert(Print::number(&format!("{key} state"))) {
+        if key.is_empty() || self.is_first(&format!("{key} state")) {
             self.emit_state(change, sink);
         }
     }
 
+    /// Returns `true` if no metadata with that key was emitted before. Metadata without a key always counts as new.
+    fn is_first(&mut self, key: &str) -> bool {
+        key.is_empty() || self.memory.spent.insert_new(hash_text(key), (), self.config.limits.messages)
+    }
+
+    /// Emits a change of the shared state.
     pub(super) fn emit_state(&self, change: StateChange, sink: &mut Sink<'_>) {
         let source = self.source.clone();
         sink.push(match change {

@@ -3,15 +3,14 @@
 //! A snapshot repeats artifacts and messages; a follow-up turn repeats those of earlier turns. Memory consists of
 //! fingerprints and ids, never texts, and is bounded ([`DecodeLimits`]).
 
-use std::collections::VecDeque;
-
+use aqueduct_core::fingerprint::{Fingerprint, Relation, hash_text};
+use aqueduct_core::recent::RecentMap;
 use aqueduct_core::{ByteString, Channel, InterruptId, Source};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::marked::Marked;
 use super::parts::part_number;
-use super::print::{Print, Relation};
 use super::question::Asked;
 use super::speech::Tail;
 use crate::config::DecodeLimits;
@@ -29,13 +28,13 @@ pub struct TaskMemory {
     /// Interrupts that the task waits for.
     pub(crate) interrupts: Vec<InterruptId>,
     /// Progress cards of this turn.
-    pub(crate) cards: Vec<ByteString>,
+    pub(crate) cards: RecentMap<ByteString, ()>,
     /// The content of the artifact that streamed last.
     pub(crate) tail: Tail,
     /// The last interrupt.
     pub(crate) asked: Option<Asked>,
     /// Hashes of events whose tokens were counted.
-    pub(crate) spent: std::collections::HashSet<u64, RandomState>,
+    pub(crate) spent: RecentMap<u64, ()>,
     /// The agent's own name, if its events name the speaker.
     pub(crate) own_name: Option<String>,
     /// The state of what Aqueduct's own server sent.
@@ -67,10 +66,10 @@ pub(crate) struct Record {
     pub(crate) turn: u32,
     /// The sub-agent that it belongs to, if any.
     pub(crate) agent: Option<Source>,
-    pub(crate) text: Print,
+    pub(crate) text: Fingerprint,
     /// The text since the artifact was last restated, if it was, and its number of chunks. Before that it is the
     /// complete text, which is not hashed twice.
-    segment: Option<Print>,
+    segment: Option<Fingerprint>,
     pub(crate) chunks: u32,
     /// Hashes of files and data that were shown.
     pub(crate) others: Vec<u64>,
@@ -83,10 +82,20 @@ const RESTATED_BYTES: usize = 8;
 const RESTATED_SINGLE_BYTES: usize = 32;
 
 impl Record {
+    /// Returns the record of an artifact without text.
     fn new(kind: Kind, turn: u32) -> Self {
-        Self { kind, turn, agent: None, text: Print::default(), segment: None, chunks: 0, others: Vec::new() }
+        Self {
+            kind,
+            turn,
+            agent: None,
+            text: Fingerprint::default(),
+            segment: None,
+            chunks: 0,
+            others: Vec::new(),
+        }
     }
 
+    /// Appends a chunk of text.
     pub(crate) fn push(&mut self, text: &str) {
         self.text.push(text);
         if let Some(segment) = &mut self.segment {
@@ -108,7 +117,7 @@ impl Record {
     /// Records a complete artifact, whose text parts are its chunks, and removes those that restate the others. The
     /// remaining text becomes that of the artifact.
     pub(crate) fn replay(&mut self, parts: &mut Vec<Part<'_>>, drop_restated: bool) {
-        self.text = Print::default();
+        self.text = Fingerprint::default();
         (self.segment, self.chunks) = (None, 0);
         parts.retain(|part| {
             let Some(text) = part.as_text() else { return true };
@@ -124,7 +133,7 @@ impl Record {
 
     /// Replaces the text.
     pub(crate) fn set(&mut self, text: &str) {
-        self.text = Print::of(text);
+        self.text = Fingerprint::of(text);
         (self.segment, self.chunks) = (None, 1);
     }
 
@@ -136,12 +145,12 @@ impl Record {
             RESTATED_CHUNKS.. => RESTATED_BYTES,
         };
         let segment = self.segment.as_ref().unwrap_or(&self.text);
-        segment.len() >= long && segment.relation(chunk) == Relation::Same
+        segment.len() >= long && segment.relation_of_whole(chunk) == Relation::Same
     }
 
     /// Begins the next segment for the detection of restatements.
     pub(crate) fn begin_segment(&mut self) {
-        (self.segment, self.chunks) = (Some(Print::default()), 0);
+        (self.segment, self.chunks) = (Some(Fingerprint::default()), 0);
     }
 
     /// Records a file or data. Returns `false` if it was shown before.
@@ -223,14 +232,7 @@ impl TaskMemory {
     /// Records a progress card. Returns `true` if it is new. Beyond the limit of artifacts the oldest is dropped and
     /// would begin again.
     pub(crate) fn note_card(&mut self, id: &ByteString, limits: &DecodeLimits) -> bool {
-        let is_new = !self.cards.contains(id);
-        if is_new {
-            if self.cards.len() >= limits.artifacts.max(1) {
-                self.cards.remove(0);
-            }
-            self.cards.push(id.clone());
-        }
-        is_new
+        self.cards.insert_new(id.clone(), (), limits.artifacts)
     }
 
     /// Returns a number that was not used before, for items without an id.
@@ -255,20 +257,17 @@ pub(crate) enum Novelty {
 
 /// Status messages that were shown.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Messages {
-    seen: HashMap<u64, Print>,
-    order: VecDeque<u64>,
-}
+pub(crate) struct Messages(RecentMap<u64, Fingerprint>);
 
 /// Returns the key of a message: its id, or its text if it has none.
 fn message_key(message: &Message<'_>, text: &str) -> u64 {
-    message.message_id.set().map_or_else(|| !Print::number(text), Print::number)
+    message.message_id.set().map_or_else(|| !hash_text(text), hash_text)
 }
 
 impl Messages {
     /// Returns `true` if a message with that id (or, without an id, with that text) was shown.
     pub(crate) fn knows(&self, message: &Message<'_>, text: &str) -> bool {
-        self.seen.contains_key(&message_key(message, text))
+        self.0.contains(&message_key(message, text))
     }
 
     /// Records a message. `live` is unset if it is part of a snapshot: then one without an id is identified by its
@@ -282,7 +281,7 @@ impl Messages {
     ) -> Novelty {
         let id = message.message_id.set();
         let key = message_key(message, text);
-        let novelty = match self.seen.get(&key) {
+        let novelty = match self.0.get(&key) {
             None => Novelty::New,
             Some(_) if id.is_none() => {
                 if live {
@@ -293,20 +292,13 @@ impl Messages {
             }
             // Both texts are blank, or equal.
             Some(earlier) if earlier.is_blank() && text.trim().is_empty() => Novelty::Repeated,
-            Some(earlier) => match earlier.relation(text) {
+            Some(earlier) => match earlier.relation_of_whole(text) {
                 Relation::Same => Novelty::Repeated,
                 Relation::Extends(_) => Novelty::Extended,
-                Relation::Different => Novelty::Changed,
+                Relation::First | Relation::Different => Novelty::Changed,
             },
         };
-        if self.seen.insert(key, Print::of(text)).is_none() {
-            self.order.push_back(key);
-        }
-        if self.order.len() > limits.messages.max(1)
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.seen.remove(&oldest);
-        }
+        *self.0.get_or_insert_with(key, limits.messages, Fingerprint::default) = Fingerprint::of(text);
         novelty
     }
 }

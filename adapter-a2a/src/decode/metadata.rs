@@ -29,12 +29,14 @@ pub const MEDIA_TYPE: &str = "a2a.mediaType";
 /// The file name of a text or data part.
 pub const FILENAME: &str = "a2a.filename";
 
+/// Adds a list of texts, unless it is empty.
 fn put_texts(metadata: &mut Metadata, key: &str, texts: &[Text<'_>]) {
     if !texts.is_empty() {
         metadata.insert(key.to_owned(), texts.iter().map(|text| Value::from(text.as_str())).collect());
     }
 }
 
+/// Adds members that the wire type does not know: nothing is dropped.
 fn put_extra(metadata: &mut Metadata, extra: &Extra<'_>) {
     if !extra.is_empty() {
         let unknown: Map<String, Value> = extra.to_values().collect();
@@ -42,6 +44,7 @@ fn put_extra(metadata: &mut Metadata, extra: &Extra<'_>) {
     }
 }
 
+/// Adds the metadata of the event that carried the content.
 pub(super) fn put_event(metadata: &mut Metadata, event: Option<&Raw<'_>>) {
     if let Some(event) = event.and_then(Raw::to_object) {
         metadata.insert(EVENT.to_owned(), Value::Object(event));

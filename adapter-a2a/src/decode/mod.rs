@@ -21,10 +21,10 @@ mod ending;
 mod known;
 mod marked;
 mod marks;
+mod matching;
 mod memory;
 pub mod metadata;
 mod parts;
-mod print;
 mod question;
 mod sink;
 mod snapshot;
@@ -35,6 +35,7 @@ mod tools;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use aqueduct_core::recent::RecentMap;
 use aqueduct_core::{
     ByteString, Channel, ContentBlock, Interrupt, Metadata, ResponseId, Source, SourceEvent, Update,
     wellknown,
@@ -48,7 +49,7 @@ use crate::call::TaskRef;
 use crate::config::DecodeConfig;
 use crate::wire::shape::Shapes;
 use crate::wire::{Dialect, Frame, FrameContent, Raw, StreamItem, WireError};
-use known::Known;
+use known::Templates;
 use sink::Sink;
 use speech::Speech;
 use tools::Calls;
@@ -107,7 +108,7 @@ pub struct Decoder {
     open: VecDeque<(ByteString, Channel, Source)>,
     shapes: Shapes,
     /// The shapes of the latest status texts and messages.
-    known: Known,
+    known: Templates,
     dialect: Dialect,
     settled: Option<Settled>,
     at_end: AtEnd,
@@ -135,7 +136,7 @@ impl Decoder {
     /// Returns a decoder for a further turn of a task whose earlier turns left `memory`.
     pub fn resuming(config: DecodeConfig, mut memory: TaskMemory) -> Self {
         memory.turn += 1;
-        memory.cards.clear();
+        memory.cards = RecentMap::default();
         memory.interrupts.clear();
         memory.marked.begin_turn();
         Self {
@@ -146,7 +147,7 @@ impl Decoder {
             calls: Calls::default(),
             open: VecDeque::new(),
             shapes: Shapes::default(),
-            known: Known::default(),
+            known: Templates::default(),
             settled: None,
             at_end: AtEnd::Cut,
             held: Vec::new(),
@@ -333,6 +334,7 @@ impl Decoder {
         update
     }
 
+    /// Returns the id of the task as response id: a turn is one task.
     fn response_id(&self) -> Option<ResponseId> {
         let has_task = !self.memory.task_id.is_empty();
         has_task.then(|| ResponseId::new(self.memory.task_id.clone()))
@@ -348,12 +350,14 @@ impl Decoder {
         self.unread = None;
     }
 
+    /// Emits a frame that could not be decoded, as a raw event.
     fn show_unread(&mut self, sink: &mut Sink<'_>) {
         if let Some(text) = self.unread.take() {
             self.show_raw(&(&*text).into(), sink);
         }
     }
 
+    /// Emits a raw event.
     fn show_raw(&mut self, event: &serde_json::Value, sink: &mut Sink<'_>) {
         let value = json!({"event": event, "source": "a2a"});
         let block = ContentBlock::custom(ByteString::from_static(wellknown::RAW), value);

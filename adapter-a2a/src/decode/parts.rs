@@ -1,18 +1,18 @@
 //! Decodes parts into updates: text, thinking, files, data, tool calls, and unknown parts.
 
+use aqueduct_core::fingerprint::hash_text;
 use aqueduct_core::{
     ByteString, Channel, ContentBlock, MessageId, Metadata, Mode, Source, Timestamp, Track, Update, wellknown,
 };
 use serde_json::{Map, Value, json};
 
-use super::print::Print;
 use super::sink::Sink;
 use super::{Decoder, metadata};
 use crate::recognise::Sign;
 use crate::wire::{Content, Dialect, Part, Text};
 
 /// The place of the parts of one message or artifact.
-pub(super) struct Place {
+pub(super) struct UpdateTarget {
     pub(super) source: Source,
     pub(super) message_id: ByteString,
     pub(super) track: Track,
@@ -29,7 +29,7 @@ const OPERATIONS: &str = "a2ui_operations";
 
 impl Decoder {
     /// Returns an update at a place.
-    pub(super) fn update_at(&self, place: &Place, block: ContentBlock) -> Update {
+    pub(super) fn update_at(&self, place: &UpdateTarget, block: ContentBlock) -> Update {
         let mut update = self.update(block, place.channel);
         update.source = place.source.clone();
         update.message_id = Some(MessageId::new(place.message_id.clone()));
@@ -42,7 +42,7 @@ impl Decoder {
     pub(super) fn emit_parts(
         &mut self,
         parts: Vec<Part<'_>>,
-        place: &mut Place,
+        place: &mut UpdateTarget,
         skip_text: bool,
         sink: &mut Sink<'_>,
     ) {
@@ -75,7 +75,7 @@ impl Decoder {
         &mut self,
         parts: &[Part<'_>],
         mode: Mode,
-        place: &mut Place,
+        place: &mut UpdateTarget,
         sink: &mut Sink<'_>,
     ) {
         for thinking in [true, false] {
@@ -95,6 +95,7 @@ impl Decoder {
         }
     }
 
+    /// Emits text or thinking, with the metadata of its first fragment.
     #[expect(clippy::too_many_arguments, reason = "one fragment has these many sides")]
     pub(super) fn emit_words(
         &mut self,
@@ -103,7 +104,7 @@ impl Decoder {
         mode: Mode,
         last: bool,
         beside: Metadata,
-        place: &Place,
+        place: &UpdateTarget,
         sink: &mut Sink<'_>,
     ) {
         if thinking {
@@ -126,7 +127,7 @@ impl Decoder {
     }
 
     /// Emits a part that is not text.
-    pub(super) fn emit_other(&mut self, mut part: Part<'_>, place: &mut Place, sink: &mut Sink<'_>) {
+    pub(super) fn emit_other(&mut self, mut part: Part<'_>, place: &mut UpdateTarget, sink: &mut Sink<'_>) {
         // The dialect may have been learned from this frame.
         if self.dialect == Dialect::V03Rest && self.config.dialect != Dialect::V03Rest {
             part.unwrap_data();
@@ -163,7 +164,8 @@ impl Decoder {
         }
     }
 
-    fn emit_custom(&mut self, part: &Part<'_>, place: &mut Place, sink: &mut Sink<'_>) {
+    /// Emits a part without a kind of its own, with all of its members.
+    fn emit_custom(&mut self, part: &Part<'_>, place: &mut UpdateTarget, sink: &mut Sink<'_>) {
         let mut beside = std::mem::take(&mut place.metadata);
         let (name, value) = match &part.content {
             Content::Bytes(data) => (wellknown::FILE, file_value("data", data, part)),
@@ -194,7 +196,7 @@ impl Decoder {
         kind: &str,
         key: &str,
         operation: &Value,
-        place: &mut Place,
+        place: &mut UpdateTarget,
         sink: &mut Sink<'_>,
     ) {
         let id = ByteString::from(format!("{kind}:{key}"));
@@ -212,6 +214,7 @@ impl Decoder {
         sink.push(update);
     }
 
+    /// Returns `true` if the metadata of a part mark it as thinking.
     pub(super) fn is_thought(&self, part: &Part<'_>) -> bool {
         part.metadata.is_some() && self.config.recognisers.part(part) == Some(Sign::Thinking)
     }
@@ -223,7 +226,7 @@ impl Decoder {
         text: &str,
         id: &ByteString,
         beside: Metadata,
-        place: &Place,
+        place: &UpdateTarget,
         sink: &mut Sink<'_>,
     ) {
         let block = match sign {
@@ -259,6 +262,7 @@ impl Decoder {
     }
 }
 
+/// Returns the value of a file: its bytes or address, name and media type.
 pub(super) fn file_value(key: &str, content: &Text<'_>, part: &Part<'_>) -> Value {
     let mut value = Map::new();
     value.insert(key.to_owned(), content.as_str().into());
@@ -278,5 +282,5 @@ pub(super) fn part_number(part: &Part<'_>) -> u64 {
         }
         Content::Data(raw) => raw.as_str(),
     };
-    Print::number(content).wrapping_add(Print::number(&part.filename))
+    hash_text(content).wrapping_add(hash_text(&part.filename))
 }

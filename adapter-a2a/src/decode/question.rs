@@ -4,12 +4,12 @@
 //! repeats the answered one is held: if anything follows, the agent has continued; if the stream ends with it, the
 //! interrupt is pending.
 
+use aqueduct_core::fingerprint::hash_text;
 use aqueduct_core::{
     ByteString, Channel, ContentBlock, Interrupt, InterruptId, Metadata, SourceEvent, Timestamp,
 };
 use serde_json::Value;
 
-use super::print::Print;
 use super::sink::Sink;
 use super::status::{joined_text, other_parts, response_schema};
 use super::{AtEnd, Decoder, Settled, metadata, shared};
@@ -29,7 +29,7 @@ pub(crate) struct Asked {
 
 impl Asked {
     fn of(message: Option<&Message<'_>>, at: Option<Timestamp>, turn: u32) -> Self {
-        let message = message.and_then(|message| message.message_id.set()).map(Print::number);
+        let message = message.and_then(|message| message.message_id.set()).map(hash_text);
         Self { message, at, turn }
     }
 

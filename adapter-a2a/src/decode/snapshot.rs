@@ -4,21 +4,22 @@
 //! A task is decoded in the order history, artifacts, status; content that was shown before adds nothing. The history
 //! contains status messages that were sent while no stream was open.
 
+use aqueduct_core::fingerprint::Relation;
 use aqueduct_core::{Channel, Metadata};
 use serde_json::Value;
 
 use super::artifact::Arrival;
-use super::marked::Heard;
+use super::marked::MessageOrigin;
 use super::memory::Kind;
-use super::print::Relation;
 use super::sink::Sink;
-use super::speech::Spoken;
+use super::speech::StatusText;
 use super::status::{joined_text, raw_metadata};
 use super::{Decoder, metadata};
 use crate::mark;
 use crate::wire::{Message, Role, StateClass, Task};
 
 impl Decoder {
+    /// Decodes a complete task: emits what is new in its artifacts, history and status.
     pub(super) fn task(&mut self, task: Task<'_>, sink: &mut Sink<'_>) {
         self.meet(&task.id, &task.context_id, sink);
         let class = task.status.state.class();
@@ -77,16 +78,17 @@ impl Decoder {
 
     /// Handles a message of the history. One that repeats the answer is the answer as the server stored it.
     fn past_message(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
-        if self.reads_marks() && self.marked_message(&message, Heard::Past, false, sink) {
+        if self.reads_marks() && self.marked_message(&message, MessageOrigin::History, false, sink) {
             return;
         }
         let text = joined_text(&message.parts);
-        let repeats = self.memory.answers().any(|(_, record)| record.text.relation(&text) == Relation::Same);
+        let repeats =
+            self.memory.answers().any(|(_, record)| record.text.relation_of_whole(&text) == Relation::Same);
         if repeats {
             self.memory.messages.note(&message, &text, false, &self.config.limits);
             return;
         }
         let (beside, at) = (None, None);
-        self.stream_text(Spoken { message, beside, at, live: false, is_bare: false }, sink);
+        self.stream_text(StatusText { message, beside, at, live: false, is_bare: false }, sink);
     }
 }

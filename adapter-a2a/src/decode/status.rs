@@ -3,11 +3,11 @@
 use aqueduct_core::{ByteString, Channel, Metadata, Mode, Source, Timestamp, Track};
 use serde_json::{Value, json};
 
-use super::marked::Heard;
+use super::marked::MessageOrigin;
 use super::memory::Novelty;
-use super::parts::Place;
+use super::parts::UpdateTarget;
 use super::sink::Sink;
-use super::speech::Spoken;
+use super::speech::StatusText;
 use super::{AtEnd, Decoder, Settled, metadata};
 use crate::recognise::Sign;
 use crate::wire::{Message, Part, Raw, StateClass, StatusUpdate, TaskState, TaskStatus, Text, time};
@@ -17,6 +17,7 @@ use aqueduct_core::ContentBlock;
 pub(super) const STATUS: &str = "a2a.status";
 
 impl Decoder {
+    /// Decodes a change of the status.
     pub(super) fn status_update(&mut self, update: StatusUpdate<'_>, sink: &mut Sink<'_>) {
         self.meet(&update.task_id, &update.context_id, sink);
         let mut beside = Metadata::new();
@@ -37,11 +38,11 @@ impl Decoder {
         sink: &mut Sink<'_>,
     ) {
         let TaskStatus { state, message, timestamp, .. } = status;
-        let heard = if live { Heard::Live } else { Heard::Told };
+        let origin = if live { MessageOrigin::Live } else { MessageOrigin::Snapshot };
         let ends_turn = state.class() != StateClass::Active;
         if self.reads_marks()
             && let Some(message) = &message
-            && self.marked_message(message, heard, ends_turn, sink)
+            && self.marked_message(message, origin, ends_turn, sink)
         {
             return;
         }
@@ -58,8 +59,9 @@ impl Decoder {
                 let speaker =
                     message.as_ref().and_then(|message| self.speaker(message.metadata.as_ref(), &beside));
                 let beside = super::shared(beside);
-                let spoken = |message| Spoken { message, beside, at: created_at, live, is_bare: false };
-                self.work_on(message.map(spoken), speaker, sink);
+                let status_text =
+                    |message| StatusText { message, beside, at: created_at, live, is_bare: false };
+                self.work_on(message.map(status_text), speaker, sink);
             }
             StateClass::Interrupted => self.ask(&state, message, beside, created_at, sink),
             StateClass::Terminal => self.conclude(&state, message, beside, created_at, live, sink),
@@ -69,7 +71,7 @@ impl Decoder {
     /// Handles what an agent says while its task works, in its own name or in that of the sub-agent `speaker`.
     pub(super) fn work_on(
         &mut self,
-        spoken: Option<Spoken<'_>>,
+        status_text: Option<StatusText<'_>>,
         speaker: Option<Source>,
         sink: &mut Sink<'_>,
     ) {
@@ -77,9 +79,9 @@ impl Decoder {
         if self.at_end == AtEnd::Waits {
             self.at_end = AtEnd::Cut;
         }
-        let Some(spoken) = spoken else { return };
+        let Some(status_text) = status_text else { return };
         let own = speaker.map(|speaker| std::mem::replace(&mut self.source, speaker));
-        self.stream_text(spoken, sink);
+        self.stream_text(status_text, sink);
         if let Some(own) = own {
             self.source = own;
         }
@@ -117,7 +119,7 @@ impl Decoder {
         self.speech.end();
         for sign in signs {
             let id = ByteString::from(format!("status-{}", self.memory.next()));
-            let mut place = self.stand_place(id.clone());
+            let mut place = self.shown_target(id.clone());
             place.created_at = at;
             self.emit_sign(sign, "", &id, beside.clone(), &place, sink);
         }
@@ -140,11 +142,11 @@ impl Decoder {
             self.counts.repeated += 1;
             return;
         }
-        self.say_noted(message, novelty, beside, created_at, channel, sink);
+        self.emit_noted(message, novelty, beside, created_at, channel, sink);
     }
 
     /// As [`say`](Self::say), for a message whose novelty is known.
-    pub(super) fn say_noted(
+    pub(super) fn emit_noted(
         &mut self,
         message: Message<'_>,
         novelty: Novelty,
@@ -154,7 +156,7 @@ impl Decoder {
         sink: &mut Sink<'_>,
     ) {
         let text = joined_text(&message.parts);
-        let mut place = Place {
+        let mut place = UpdateTarget {
             source: self.source.clone(),
             message_id: self.message_place(&message, novelty, sink),
             track: Track::MAIN,
@@ -164,7 +166,7 @@ impl Decoder {
             last: true,
         };
         place.metadata.extend(beside);
-        let recognised = self.say_notices(&message, &text, &mut place, sink);
+        let recognised = self.emit_notices(&message, &text, &mut place, sink);
         if !recognised && channel == Channel::Intermediate && !text.trim().is_empty() {
             self.last_status = Some(match &text {
                 Joined::One(text) => sink.share_str(text),
@@ -179,11 +181,11 @@ impl Decoder {
     }
 
     /// Emits the notices that the text of a message consists of. Returns `false` if it is not made of notices.
-    fn say_notices(
+    fn emit_notices(
         &mut self,
         message: &Message<'_>,
         text: &str,
-        place: &mut Place,
+        place: &mut UpdateTarget,
         sink: &mut Sink<'_>,
     ) -> bool {
         let signs = self.notices(message, text);
@@ -249,7 +251,7 @@ impl Decoder {
     /// A message on the stream of a task: part of the answer.
     pub(super) fn message_on_task(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
         self.at_end = AtEnd::Answered;
-        self.stream_text(Spoken { message, beside: None, at: None, live: true, is_bare: true }, sink);
+        self.stream_text(StatusText { message, beside: None, at: None, live: true, is_bare: true }, sink);
     }
 }
 

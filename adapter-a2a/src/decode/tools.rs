@@ -11,6 +11,7 @@ use aqueduct_core::{ByteString, ContentBlock, ToolCallId};
 
 use crate::recognise::{ToolEnd, ToolStart};
 
+/// A call without a result so far.
 #[derive(Debug, Clone)]
 struct OpenCall {
     id: ByteString,
@@ -26,6 +27,7 @@ pub(super) struct Calls {
     latest: Option<(ByteString, ByteString)>,
 }
 
+/// Returns the letters and digits of a name in lower case: notices write names of tools in several ways.
 fn fold(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
@@ -91,11 +93,13 @@ impl Calls {
         self.open.iter().position(matches)
     }
 
+    /// Returns the open call with the id of an end.
     fn by_id(&self, end: &ToolEnd) -> Option<usize> {
         let id = end.call_id.as_deref()?;
         self.position(|call| *call.id == *id)
     }
 
+    /// Returns the open call with the name of an end, of the same agent if both name one.
     fn by_name(&self, end: &ToolEnd) -> Option<usize> {
         let name = fold(end.name.as_deref()?);
         let same_agent = |call: &OpenCall| match (&call.agent, &end.agent) {
@@ -116,6 +120,7 @@ impl Calls {
         calls.next().is_none().then_some(at)
     }
 
+    /// Returns the open call of the agent that an end names.
     fn by_agent(&self, end: &ToolEnd) -> Option<usize> {
         let agent = end.agent.as_deref().map(fold);
         let of_agent = |call: &OpenCall| agent.is_some() && call.agent.as_deref().map(fold) == agent;

@@ -5,9 +5,13 @@
 //!
 //! Invariant: the bytes are those of [`Envelope::write`] (property test).
 
+use std::sync::Arc;
+
 use aqueduct_core::json::escape_into;
 
 use super::Envelope;
+#[cfg(feature = "server")]
+use crate::server::Chunk;
 use crate::wire::{Artifact, ArtifactUpdate, Dialect, Part, StreamItem, Text};
 
 /// Writes the items of one stream.
@@ -20,7 +24,7 @@ pub(crate) struct ChunkWriter {
 #[derive(Debug)]
 struct Last {
     /// Without words.
-    update: ArtifactUpdate<'static>,
+    update: Arc<ArtifactUpdate<'static>>,
     /// The payload before and behind the words.
     head: Vec<u8>,
     tail: Vec<u8>,
@@ -37,34 +41,56 @@ impl ChunkWriter {
     ) {
         let Some((update, words)) = plain_chunk(item) else { return envelope.write(item, dialect, out) };
         if let Some(last) = self.last.as_ref().filter(|last| is_alike(&last.update, update)) {
-            out.extend_from_slice(&last.head);
-            escape_into(words, out);
-            out.extend_from_slice(&last.tail);
-            return;
+            return last.write(words, out);
         }
         envelope.write(item, dialect, out);
-        self.last = Last::of(envelope, update, dialect);
+        self.last = Last::of(envelope, Arc::new(with_words(update, "")), dialect);
+    }
+
+    /// Appends a chunk that has no item of its own.
+    #[cfg(feature = "server")]
+    pub(crate) fn write_chunk(
+        &mut self,
+        envelope: &Envelope,
+        chunk: &Chunk,
+        dialect: Dialect,
+        out: &mut Vec<u8>,
+    ) {
+        let is_last = |last: &Last| Arc::ptr_eq(&last.update, &chunk.around);
+        if !self.last.as_ref().is_some_and(is_last) {
+            self.last = Last::of(envelope, Arc::clone(&chunk.around), dialect);
+        }
+        match &self.last {
+            Some(last) => last.write(&chunk.words, out),
+            None => envelope.write(&chunk.clone().into_item(), dialect, out),
+        }
     }
 }
 
 impl Last {
     /// Returns the bytes around the words: those in which the payloads of two words of one letter agree.
-    fn of(envelope: &Envelope, update: &ArtifactUpdate<'_>, dialect: Dialect) -> Option<Self> {
+    fn of(envelope: &Envelope, update: Arc<ArtifactUpdate<'static>>, dialect: Dialect) -> Option<Self> {
         let payload = |word: &'static str| {
             let mut out = Vec::new();
-            let item = StreamItem::Artifact(with_words(update, word));
+            let item = StreamItem::Artifact(with_words(&update, word));
             envelope.write(&item, dialect, &mut out);
             out
         };
         let (mut head, other) = (payload("a"), payload("b"));
         let at = head.iter().zip(&other).position(|(one, other)| one != other)?;
         let tail = head.split_off(at).split_off(1);
-        Some(Self { update: with_words(update, ""), head, tail })
+        Some(Self { update, head, tail })
+    }
+
+    fn write(&self, words: &str, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        escape_into(words, out);
+        out.extend_from_slice(&self.tail);
     }
 }
 
 /// Returns a plain chunk with other words.
-fn with_words(update: &ArtifactUpdate<'_>, words: &'static str) -> ArtifactUpdate<'static> {
+pub(crate) fn with_words(update: &ArtifactUpdate<'_>, words: &'static str) -> ArtifactUpdate<'static> {
     let owned = |text: &Text<'_>| text.clone().into_owned();
     ArtifactUpdate {
         task_id: owned(&update.task_id),
@@ -83,7 +109,7 @@ fn with_words(update: &ArtifactUpdate<'_>, words: &'static str) -> ArtifactUpdat
 }
 
 /// Returns a chunk with one part of words and nothing beside it, and its words.
-fn plain_chunk<'i, 'a>(item: &'i StreamItem<'a>) -> Option<(&'i ArtifactUpdate<'a>, &'i str)> {
+pub(crate) fn plain_chunk<'i, 'a>(item: &'i StreamItem<'a>) -> Option<(&'i ArtifactUpdate<'a>, &'i str)> {
     let StreamItem::Artifact(update) = item else { return None };
     let [part] = update.artifact.parts.as_slice() else { return None };
     let words = part.as_text()?.as_str();

@@ -11,6 +11,8 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
 
 pub(crate) use chunk::ChunkWriter;
+#[cfg(feature = "server")]
+pub(crate) use chunk::{plain_chunk, with_words};
 pub use writer::ItemWriter;
 pub(crate) use writer::begins_at;
 

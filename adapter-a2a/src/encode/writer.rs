@@ -38,7 +38,7 @@ pub struct ItemWriter {
 struct Note {
     head: Arc<BlockHead>,
     /// The number of bytes sent.
-    said: usize,
+    emitted: usize,
     /// The text that was not sent yet.
     held: String,
 }
@@ -64,6 +64,7 @@ impl ItemWriter {
         }
     }
 
+    /// Holds a fragment of a notice: clients show each status text as a line of its own.
     fn hold(&mut self, block: &Arc<BlockHead>, delta: &ByteString, out: &mut Vec<StreamItem<'static>>) {
         let Self { converters, mode, open } = self;
         let note = open.entry(block.id.clone()).or_insert_with(|| Note::new(block));
@@ -106,7 +107,7 @@ impl ItemWriter {
 
 impl Note {
     fn new(head: &Arc<BlockHead>) -> Self {
-        Self { head: Arc::clone(head), said: 0, held: String::new() }
+        Self { head: Arc::clone(head), emitted: 0, held: String::new() }
     }
 
     /// Sends the first `len` bytes of the held text.
@@ -130,14 +131,14 @@ impl Note {
             mark.put(END, end);
             message.metadata = Some(mark.into_metadata());
         }
-        self.said += len;
+        self.emitted += len;
     }
 
     /// Assigns the ids of messages: a converter cannot count, and uses the id of the block.
     fn number(&self, items: &mut [StreamItem<'static>]) {
         for message in items.iter_mut().filter_map(message_of_mut) {
             if *message.message_id == *self.head.id.as_str() {
-                message.message_id = place(self.head.id.as_str(), self.said).into();
+                message.message_id = place(self.head.id.as_str(), self.emitted).into();
             }
         }
     }
@@ -162,6 +163,7 @@ fn ready(held: &str) -> usize {
     held.rfind(' ').map_or(held.len(), |at| at + 1)
 }
 
+/// Returns `true` for content that A2A carries in status texts: thinking, and text of the intermediate channel.
 fn is_note(block: &BlockHead) -> bool {
     match block.kind {
         SpanKind::Text => block.channel == Channel::Intermediate,

@@ -207,7 +207,7 @@ impl Stream for GrpcEvents {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(items) = &mut self.items else { return Poll::Ready(None) };
-        let Poll::Ready(item) = items.as_mut().poll_next(cx) else { return Poll::Pending };
+        let Poll::Ready(item) = Pin::new(items).poll_next(cx) else { return Poll::Pending };
         let version = self.version;
         if !matches!(item, Some(Ok(_))) {
             self.items = None;

@@ -4,11 +4,10 @@
 //! refused, both spellings of a member (`taskId`, `task_id`) count, and a method that is not part of the protocol is
 //! unknown. Ids in paths are decoded as agents decode them.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use aqueduct_core::principal::percent_decoded;
 use serde_json::{Map, Value};
 
+use super::unique::parse;
 use super::{members, text};
 
 /// The member that contains a message: `request` in the protobuf of 0.3.
@@ -282,80 +281,7 @@ fn urls(params: &Value, is_push: bool) -> Vec<String> {
 
 /// Decodes a percent-encoded segment of a path.
 fn decoded(segment: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::with_capacity(segment.len()), segment.as_bytes());
-    while let Some((&first, tail)) = rest.split_first() {
-        let digits =
-            tail.get(..2).filter(|_| first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.unwrap_or(first));
-        rest = tail.get(if byte.is_some() { 2 } else { 0 }..).unwrap_or_default();
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn parse(text: &str) -> Option<Value> {
-    serde_json::from_str::<Unique>(text).ok().map(|unique| unique.0)
-}
-
-/// A JSON value without repeated members.
-struct Unique(Value);
-
-impl<'de> Deserialize<'de> for Unique {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(UniqueVisitor).map(Self)
-    }
-}
-
-struct UniqueVisitor;
-
-impl<'de> Visitor<'de> for UniqueVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON without repeated members")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(Unique(item)) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        while let Some((name, Unique(value))) = members.next_entry::<String, Unique>()? {
-            if object.insert(name, value).is_some() {
-                return Err(A::Error::custom("a member is there twice"));
-            }
-        }
-        Ok(Value::Object(object))
-    }
+    String::from_utf8_lossy(&percent_decoded(segment)).into_owned()
 }
 
 #[cfg(test)]

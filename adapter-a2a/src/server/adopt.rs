@@ -70,7 +70,7 @@ impl AgentServer {
         Ok(Some(kept))
     }
 
-    /// Takes up a turn that another replica has started. Only an interrupted task can have one.
+    /// Continues a turn that another replica has started. Only an interrupted task can have one.
     pub(super) async fn find_turn(
         &self,
         log: &Arc<dyn TaskLog>,

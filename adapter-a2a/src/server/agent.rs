@@ -108,7 +108,7 @@ impl AgentServer {
             Call::SendStreamingMessage(send) => self.send_streaming(caller, owner, &context, *send).await,
             Call::GetTask { id, history_length } => {
                 let entry = self.find(&caller, &owner, &id).await?;
-                self.catch_up(&entry).await;
+                self.catch_up(&entry).await?;
                 let task = entry.lock().folded.snapshot(history_length, true);
                 Ok(Answer::Task(Box::new(task)))
             }
@@ -116,7 +116,7 @@ impl AgentServer {
             Call::CancelTask { id, .. } => self.cancel(caller, &owner, &id).await,
             Call::SubscribeToTask { id } => {
                 let entry = self.find(&caller, &owner, &id).await?;
-                self.catch_up(&entry).await;
+                self.catch_up(&entry).await?;
                 Watcher::of_task(shared, &entry, caller).map(Answer::Stream)
             }
             call @ (Call::CreatePushConfig(_)
@@ -137,16 +137,24 @@ impl AgentServer {
 
     /// Waits until the task holds what any client was sent of it, at this replica or another one. A client that was cut and
     /// found less than it saw would take for new what follows.
-    async fn catch_up(&self, entry: &TaskEntry) {
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Unavailable`] if the log cannot be read, or not in time: the answer would be an earlier state.
+    async fn catch_up(&self, entry: &TaskEntry) -> Result<(), ServerError> {
         let log = self.shared.host.task_log().filter(|log| log.is_shared());
         let run = entry.lock().turns.last().and_then(|turn| turn.run.clone());
         let head = match (log, run) {
-            // A log that cannot be read now has sent nothing to other clients either.
-            (Some(log), Some(run)) => log.run(&entry.owner, &self.shared.agent, &run).await.ok().flatten(),
+            // Another replica may have sent what this one cannot read now.
+            (Some(log), Some(run)) => log.run(&entry.owner, &self.shared.agent, &run).await?,
             _ => None,
         };
         let caught_up = entry.caught_up(head.map_or(0, |run| run.head));
-        within(caught_up, self.shared.host.sleep(self.shared.config.cancel_wait)).await;
+        let window = self.shared.host.sleep(self.shared.config.cancel_wait);
+        within(caught_up, window).await.ok_or_else(|| {
+            let words = "the run log cannot be read as far as the task has come: try again";
+            ServerError::new(ErrorKind::Unavailable, words)
+        })
     }
 
     fn check_extensions(&self, context: &CallContext) -> Result<(), ServerError> {

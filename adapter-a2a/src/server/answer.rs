@@ -2,17 +2,51 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use serde_json::Value;
 
 use super::ServerError;
+use super::chunk::TaskItem;
 use crate::call::PushConfig;
 use crate::wire::{Message, StreamItem, Task};
 
 /// The items of a task's stream, in order. The first is the complete task, or the only message; an error is the last.
 /// Dropping the stream removes the watcher and stops nothing else.
-pub type TaskStream = Pin<Box<dyn Stream<Item = Result<StreamItem<'static>, ServerError>> + Send>>;
+pub struct TaskStream(Box<dyn TaskItems>);
+
+impl TaskStream {
+    /// Returns the stream of a task whose items come from `items`.
+    pub(super) fn new(items: impl TaskItems + 'static) -> Self {
+        Self(Box::new(items))
+    }
+
+    /// Returns the next item as its source has it. The end of the stream is `None`.
+    pub(super) fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<TaskItem, ServerError>>> {
+        self.0.poll_item(cx)
+    }
+}
+
+impl fmt::Debug for TaskStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TaskStream")
+    }
+}
+
+impl Stream for TaskStream {
+    type Item = Result<StreamItem<'static>, ServerError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_item(cx).map(|item| item.map(|item| item.map(TaskItem::into_item)))
+    }
+}
+
+/// A source of a task's items.
+pub(super) trait TaskItems: Send {
+    /// Returns the next item. The end of the stream is `None`.
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<TaskItem, ServerError>>>;
+}
 
 /// The response to a [`Call`](crate::call::Call).
 #[non_exhaustive]

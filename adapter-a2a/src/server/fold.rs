@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use serde_json::Value;
 
+use super::chunk::Chunk;
 use super::config::TaskLimits;
 use crate::mark;
 use crate::wire::{
@@ -111,6 +112,23 @@ impl Folded {
         }
     }
 
+    /// Folds a chunk.
+    pub(super) fn add_chunk(&mut self, chunk: Chunk, limits: &TaskLimits) {
+        let id = &chunk.around.artifact.artifact_id;
+        let (size, place) = (chunk.words.len() + id.len(), self.places.get(id.as_str()));
+        let known = place.and_then(|place| self.task.artifacts.get_mut(*place));
+        let last = known.and_then(|known| known.parts.last_mut()).filter(|part| is_plain_text(part));
+        if let Some(Content::Text(text)) = last.map(|part| &mut part.content)
+            && chunk.around.append
+            && self.bytes.saturating_add(size) <= limits.artifact_bytes
+        {
+            self.bytes += size;
+            text.0.to_mut().push_str(&chunk.words);
+            return;
+        }
+        self.apply(chunk.into_item(), "", limits);
+    }
+
     fn truncate(&mut self) {
         if !std::mem::replace(&mut self.is_truncated, true) {
             let mut metadata = self.task.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
@@ -184,6 +202,11 @@ fn merged(old: Option<&Raw<'static>>, new: &Raw<'static>) -> Raw<'static> {
         }
     }
     Raw::from_value(&Value::Object(all))
+}
+
+/// Returns `true` for a text to which the next text without metadata is appended.
+fn is_plain_text(part: &Part<'_>) -> bool {
+    part.metadata.is_none() && part.media_type.is_empty()
 }
 
 fn message_bytes(message: &Message<'_>) -> usize {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use aqueduct_core::event::RunFailed;
 use aqueduct_core::{BlockEvent, BlockHead, Channel, RunFailure, RunId, RunInfo, SpanKind};
 
+use super::chunk::{Chunk, LastBlock, chunk_of};
 use super::config::ServerConfig;
 use crate::config::Settings;
 use crate::convert::converters;
@@ -16,6 +17,7 @@ use crate::wire::{StatusUpdate, StreamItem, TaskState, TaskStatus, Text};
 #[derive(Debug, Clone)]
 pub(super) struct Items {
     writer: ItemWriter,
+    last: Option<LastBlock>,
     task_id: Arc<str>,
     context_id: Arc<str>,
     hides_subagents: bool,
@@ -30,7 +32,12 @@ impl Items {
         settings.notes = config.notes;
         let writer = ItemWriter::new(converters(&settings), settings.notes);
         let hides_subagents = !config.subagents;
-        Self { writer, task_id: task_id.into(), context_id: context_id.into(), hides_subagents }
+        Self { writer, last: None, task_id: task_id.into(), context_id: context_id.into(), hides_subagents }
+    }
+
+    /// Returns the chunk of a piece of the answer. Every other event has items ([`Self::convert`]).
+    pub(super) fn chunk(&mut self, event: &BlockEvent) -> Option<Chunk> {
+        chunk_of(event, &mut self.last, &mut self.writer)
     }
 
     /// Appends the items of `event`. The task itself was sent before the run started, so the start of a run is a change

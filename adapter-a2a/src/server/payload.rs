@@ -5,6 +5,7 @@ use std::task::{Context, Poll, ready};
 use aqueduct_core::service::{PayloadSink, PayloadStream};
 use serde_json::{Value, json};
 
+use super::chunk::TaskItem;
 use super::result::{rest_error, rpc_error};
 use super::{ServerError, TaskStream};
 use crate::encode::{ChunkWriter, Envelope};
@@ -48,9 +49,13 @@ impl ItemPayloads {
 
 impl PayloadStream for ItemPayloads {
     fn poll_payload(&mut self, cx: &mut Context<'_>, sink: &mut dyn PayloadSink) -> Poll<bool> {
-        let Some(item) = ready!(self.items.as_mut().poll_next(cx)) else { return Poll::Ready(false) };
+        let Some(item) = ready!(self.items.poll_item(cx)) else { return Poll::Ready(false) };
+        let Self { envelope, dialect, chunks, .. } = self;
         match &item {
-            Ok(item) => sink.push(&mut |out| self.chunks.write(&self.envelope, item, self.dialect, out)),
+            Ok(TaskItem::Chunk(chunk)) => {
+                sink.push(&mut |out| chunks.write_chunk(envelope, chunk, *dialect, out));
+            }
+            Ok(TaskItem::Item(item)) => sink.push(&mut |out| chunks.write(envelope, item, *dialect, out)),
             Err(error) => {
                 let payload = self.error(error).to_string();
                 sink.push_named("error", &mut |out| out.extend_from_slice(payload.as_bytes()));

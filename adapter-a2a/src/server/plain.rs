@@ -19,15 +19,16 @@
 //! with an empty chunk.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use aqueduct_core::{Channel, Role as CanonicalRole, wellknown};
 use foldhash::fast::RandomState;
-use futures_core::Stream;
 use indexmap::IndexMap;
 use serde_json::Value;
 
+use super::answer::TaskItems;
+use super::chunk::{Chunk, TaskItem};
 use super::{Answer, ServerError, TaskStream};
 use crate::mark::{self, MEDIA_TYPE, Mark, kind};
 use crate::wire::{
@@ -48,6 +49,9 @@ pub(super) struct PlainView {
     max_bytes: usize,
     /// Set once the agent itself has emitted a part of the answer.
     has_answer: bool,
+    /// What stood around the last chunk of the answer, and what the client received around its words. Valid until another
+    /// artifact is seen.
+    last: Option<[Arc<ArtifactUpdate<'static>>; 2]>,
 }
 
 /// An artifact of the task.
@@ -88,7 +92,7 @@ impl PlainView {
                 Answer::Message(message)
             }
             Answer::Stream(items) => {
-                Answer::Stream(Box::pin(PlainStream { items, view: self, queue: VecDeque::new() }))
+                Answer::Stream(TaskStream::new(PlainStream { items, view: self, queue: VecDeque::new() }))
             }
             Answer::Tasks(mut page) => {
                 page.tasks =
@@ -110,6 +114,37 @@ impl PlainView {
             StreamItem::Status(update) => self.status(update, out),
             StreamItem::Artifact(update) => self.artifact(update, out),
         }
+    }
+
+    /// Returns what the client receives for a chunk of an answer that it knows. Returns the chunk itself as an error if
+    /// the general way must decide.
+    fn handle_chunk(&mut self, chunk: Chunk) -> Result<Chunk, Chunk> {
+        let id = &chunk.around.artifact.artifact_id;
+        let Some(seen) = self.artifacts.get_mut(id.as_str()) else { return Err(chunk) };
+        if seen.shows != Shows::Answer || !seen.is_begun {
+            return Err(chunk);
+        }
+        if let Some(text) = &mut seen.text {
+            text.push_str(&chunk.words);
+            self.bytes = self.bytes.saturating_add(chunk.words.len());
+            if self.bytes > self.max_bytes {
+                self.bytes = self.bytes.saturating_sub(text.len());
+                seen.text = None;
+            }
+        }
+        self.has_answer = true;
+        let around = match &self.last {
+            Some([known, shown]) if Arc::ptr_eq(known, &chunk.around) => Arc::clone(shown),
+            _ => {
+                let mut shown = ArtifactUpdate::clone(&chunk.around);
+                shown.artifact.name = seen.name.clone();
+                shown.artifact.artifact_id = Text::from(self.shown_id(id).to_owned());
+                let shown = Arc::new(shown);
+                self.last = Some([Arc::clone(&chunk.around), Arc::clone(&shown)]);
+                shown
+            }
+        };
+        Ok(Chunk { around, words: chunk.words })
     }
 
     /// Converts a complete task.
@@ -155,6 +190,7 @@ impl PlainView {
 
     /// Records a complete artifact, or the first chunk of one.
     fn see(&mut self, artifact: &Artifact<'static>) {
+        self.last = None;
         let id = artifact.artifact_id.to_string();
         let mark = Mark::read(artifact.metadata.as_ref());
         let shows = mark.as_ref().map_or(Shows::Whole, |mark| shows(mark, artifact));
@@ -356,19 +392,21 @@ struct PlainStream {
     queue: VecDeque<StreamItem<'static>>,
 }
 
-impl Stream for PlainStream {
-    type Item = Result<StreamItem<'static>, ServerError>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = self.get_mut();
+impl TaskItems for PlainStream {
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<TaskItem, ServerError>>> {
         loop {
-            if let Some(item) = this.queue.pop_front() {
-                return Poll::Ready(Some(Ok(item)));
+            if let Some(item) = self.queue.pop_front() {
+                return Poll::Ready(Some(Ok(TaskItem::Item(Box::new(item)))));
             }
-            match ready!(this.items.as_mut().poll_next(cx)) {
-                Some(Ok(item)) => this.view.handle_item(item, &mut this.queue),
+            let item = match ready!(self.items.poll_item(cx)) {
+                Some(Ok(TaskItem::Chunk(chunk))) => match self.view.handle_chunk(chunk) {
+                    Ok(shown) => return Poll::Ready(Some(Ok(TaskItem::Chunk(shown)))),
+                    Err(chunk) => chunk.into_item(),
+                },
+                Some(Ok(TaskItem::Item(item))) => *item,
                 end => return Poll::Ready(end),
-            }
+            };
+            self.view.handle_item(item, &mut self.queue);
         }
     }
 }

@@ -110,7 +110,11 @@ impl Recorder {
         let is_end = event.event.is_terminal();
         let mut state = self.entry.lock();
         state.is_cut = false;
-        state.maker.convert(&event.event, items);
+        let chunk = state.takes_chunks().then(|| state.maker.chunk(&event.event)).flatten();
+        match chunk {
+            Some(chunk) => state.folded.add_chunk(chunk, &self.server.shared.config.limits),
+            None => state.maker.convert(&event.event, items),
+        }
         let has_caught_up = self.past.is_last && event.number >= self.past.head && !state.reading.is_done();
         if has_caught_up {
             state.reading = Reading::Done;

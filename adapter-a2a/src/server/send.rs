@@ -210,7 +210,7 @@ impl AgentServer {
         Ok(Begun { entry, turn, first })
     }
 
-    /// Takes up a turn that another replica starts. Its run is opened before its record is stored, so the log is read
+    /// Continues a turn that another replica starts. Its run is opened before its record is stored, so the log is read
     /// again, [`TURN_LOOKS`] times.
     async fn await_turn(
         &self,

@@ -140,6 +140,11 @@ impl TaskState {
         has_ended || self.is_removed || self.is_cut
     }
 
+    /// Returns `true` if chunks can be folded without items: the response is a task, and no receiver waits for items.
+    pub(super) fn takes_chunks(&self) -> bool {
+        matches!(self.reply, Reply::Task) && self.pushes.is_empty()
+    }
+
     /// Returns `true` if clients can request the task.
     pub(super) fn is_visible(&self) -> bool {
         matches!(self.reply, Reply::Task) && !self.is_removed
@@ -189,12 +194,13 @@ impl TaskEntry {
         }
     }
 
-    /// Waits until the last turn is folded up to `head` and to what clients were sent of it, or cannot be.
+    /// Waits until the last turn is folded up to `head` and to what clients were sent of it, or has ended. A run whose events
+    /// broke off is read again, and is waited for.
     pub(super) async fn caught_up(&self, head: u64) {
         self.wait(|state| {
             let turn = state.turns.last()?;
             let wanted = turn.sent.max(head);
-            let is_done = turn.folded >= wanted || turn.end.is_some() || state.is_cut || state.is_removed;
+            let is_done = turn.folded >= wanted || turn.end.is_some() || state.is_removed;
             if !is_done {
                 state.wanted = Some(state.wanted.map_or(wanted, |other| other.min(wanted)));
             }
@@ -228,5 +234,29 @@ impl TaskEntry {
             }
             changed.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::server::ServerConfig;
+
+    /// A client was sent five events, and the log cannot be read: an answer now would show less than the client has.
+    #[test]
+    fn a_task_whose_events_broke_off_is_not_behind_what_clients_were_sent() {
+        let maker = Items::new(&ServerConfig::default(), "t", "c");
+        let entry = TaskEntry::new(String::new(), Task::default(), RunId::from("t"), maker, Timestamp(0));
+        entry.note_sent(0, 5);
+        entry.handle_cut();
+        let mut caught_up = pin!(entry.caught_up(0));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(caught_up.as_mut().poll(&mut cx).is_pending());
+        entry.lock().turns[0].folded = 5;
+        entry.changed();
+        assert!(caught_up.as_mut().poll(&mut cx).is_ready());
     }
 }

@@ -22,6 +22,8 @@ use aqueduct_core::service::{BoxFuture, Caller, EventStream};
 use futures_core::Stream;
 
 use super::agent::{AgentServer, Shared};
+use super::answer::TaskItems;
+use super::chunk::TaskItem;
 use super::items::Items;
 use super::task::{Reply, TaskEntry, TaskState};
 use super::{ServerError, TaskStream};
@@ -107,7 +109,7 @@ impl Watcher {
         let mut watcher = Self::new(shared, entry, caller, turn, Until::Turn);
         let decision = decide(Arc::clone(shared), Arc::clone(entry));
         watcher.at = At::Deciding(Box::pin(decision), Box::new(first));
-        Box::pin(watcher)
+        TaskStream::new(watcher)
     }
 
     /// Returns a subscription: the current task, and all events until it ends.
@@ -129,7 +131,7 @@ impl Watcher {
         watcher.queue.push_back(StreamItem::Task(state.folded.snapshot(None, true)));
         drop(state);
         watcher.at = if is_over { watcher.waiting() } else { watcher.opening() };
-        Ok(Box::pin(watcher))
+        Ok(TaskStream::new(watcher))
     }
 
     fn opening(&self) -> At {
@@ -258,14 +260,16 @@ impl Stream for Nothing {
     }
 }
 
-impl Stream for Watcher {
-    type Item = Item;
+fn whole(item: Item) -> Poll<Option<Result<TaskItem, ServerError>>> {
+    Poll::Ready(Some(item.map(|item| TaskItem::Item(Box::new(item)))))
+}
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
-        let this = &mut *self;
+impl TaskItems for Watcher {
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<TaskItem, ServerError>>> {
+        let this = self;
         loop {
             if let Some(item) = this.queue.pop_front() {
-                return Poll::Ready(Some(Ok(item)));
+                return whole(Ok(item));
             }
             match &mut this.at {
                 At::Done => return Poll::Ready(None),
@@ -275,15 +279,15 @@ impl Stream for Watcher {
                     match decided {
                         Ok(Decided::Task) => {
                             this.at = this.opening();
-                            return Poll::Ready(Some(Ok(StreamItem::Task(first))));
+                            return whole(Ok(StreamItem::Task(first)));
                         }
                         Ok(Decided::Message(message)) => {
                             this.at = At::Done;
-                            return Poll::Ready(Some(Ok(StreamItem::Message(*message))));
+                            return whole(Ok(StreamItem::Message(*message)));
                         }
                         Err(error) => {
                             this.at = At::Done;
-                            return Poll::Ready(Some(Err(error)));
+                            return whole(Err(error));
                         }
                     }
                 }
@@ -291,7 +295,7 @@ impl Stream for Watcher {
                     Ok(events) => this.at = At::Live(events),
                     Err(error) => {
                         this.at = At::Done;
-                        return Poll::Ready(Some(Err(error)));
+                        return whole(Err(error));
                     }
                 },
                 At::Live(events) => match ready!(events.as_mut().poll_next(cx)) {
@@ -299,6 +303,9 @@ impl Stream for Watcher {
                     Some(event) => {
                         this.seen = event.number;
                         this.entry.note_sent(this.turn, event.number);
+                        if let Some(chunk) = this.maker.chunk(&event.event) {
+                            return Poll::Ready(Some(Ok(TaskItem::Chunk(chunk))));
+                        }
                         this.maker.convert(&event.event, &mut this.made);
                         // The end is sent as it was folded, with its time.
                         let is_end = |item: &StreamItem<'_>| matches!(item, StreamItem::Status(update) if update.is_final);
@@ -310,7 +317,7 @@ impl Stream for Watcher {
                 },
                 At::Settling(settling) => {
                     let settled = ready!(settling.as_mut().poll(cx));
-                    return Poll::Ready(Some(this.handle_settled(settled)));
+                    return whole(this.handle_settled(settled));
                 }
                 At::Waiting(waiting) => {
                     if !ready!(waiting.as_mut().poll(cx)) {

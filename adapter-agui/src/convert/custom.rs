@@ -49,6 +49,7 @@ impl CustomConverter {
         }))
     }
 
+    /// Returns a change of a progress card, as a JSON Patch. Returns `None` if the value has not the form of one.
     fn activity_delta(self, custom: &CustomEvent) -> Option<Event> {
         Some(Event::ActivityDelta(ActivityDelta {
             base: origin_base(&custom.origin),
@@ -69,6 +70,7 @@ impl CustomConverter {
         Some(Event::MessagesSnapshot(MessagesSnapshot { base: origin_base(&custom.origin), messages }))
     }
 
+    /// Returns the sealed form of a message or a call. Returns `None` for an unknown subtype.
     fn sealed(self, custom: &CustomEvent) -> Option<Event> {
         let subtype = match &*text(&custom.value, "subtype")? {
             "message" => EncryptedSubtype::Message,
@@ -84,6 +86,7 @@ impl CustomConverter {
         }))
     }
 
+    /// Returns a `RAW` event, which an agent behind this adapter sent as such.
     fn raw(self, custom: &CustomEvent) -> Option<Event> {
         let source = match custom.value.get("source") {
             None | Some(Value::Null) => None,
@@ -97,6 +100,7 @@ impl CustomConverter {
         }))
     }
 
+    /// Returns a `CUSTOM` event: content without a form of its own in AG-UI.
     fn plain(self, custom: &CustomEvent) -> Event {
         Event::Custom(Custom {
             base: origin_base(&custom.origin),
@@ -107,6 +111,7 @@ impl CustomConverter {
     }
 }
 
+/// Returns a member of an object if it is a text.
 fn text(value: &Value, name: &str) -> Option<ByteString> {
     let members: &Metadata = value.as_object()?;
     members.get(name)?.as_str().map(ByteString::from)

@@ -31,6 +31,7 @@ pub(crate) fn readable(mut message: Message, dialect: Dialect) -> Option<Message
     Some(message)
 }
 
+/// Returns `true` if the dialect has the part: binary parts are of 0.0.59 alone, uploaded files of 1.0 alone.
 fn is_readable(part: &ContentPart, dialect: Dialect) -> bool {
     let is_file = |part: &MediaPart| matches!(part.source, PartSource::File(_));
     match part {

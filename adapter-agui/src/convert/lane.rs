@@ -162,6 +162,7 @@ fn end_call(lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
     }));
 }
 
+/// Returns the start of a sub-agent. Its parent is omitted if it is the root.
 fn started(lane: &Lane) -> Event {
     let parent = lane.parent.as_ref().filter(|parent| !parent.is_root());
     Event::from(SubagentStarted {
@@ -175,6 +176,7 @@ fn started(lane: &Lane) -> Event {
     })
 }
 
+/// Returns the end of a sub-agent. Before 1.0 a success has no outcome.
 fn ended(lane: &Lane, outcome: &LaneOutcome, dialect: Dialect) -> Event {
     let subagent_run_id = lane.id.as_bytes().clone();
     let finished = |result: Option<Value>, outcome| {
@@ -196,6 +198,7 @@ fn ended(lane: &Lane, outcome: &LaneOutcome, dialect: Dialect) -> Event {
     }
 }
 
+/// Returns the failure of a sub-agent. An empty code is omitted.
 fn error(subagent_run_id: ByteString, message: ByteString, code: ByteString) -> Event {
     let code = Some(code).filter(|code| !code.is_empty());
     Event::SubagentError(SubagentError { subagent_run_id, message, code, ..SubagentError::default() })
@@ -235,6 +238,7 @@ impl StepConverter {
     }
 }
 
+/// Returns the name of a step. Inlined sub-agents share one name space, so their steps are prefixed.
 fn step_name(settings: Settings, lane: &Lane, name: &ByteString) -> ByteString {
     if lane.is_root() || settings.subagents != Subagents::Inline {
         return name.clone();

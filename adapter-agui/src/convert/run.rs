@@ -83,6 +83,7 @@ impl RunConverter {
         (self.settings.dialect == Dialect::V1_0).then_some(RunFinishedOutcome::Success(outcome))
     }
 
+    /// Returns the outcome with all interrupts that the run waits for.
     fn interrupted(self, finished: &Finished) -> RunFinishedOutcome {
         let interrupts = finished.interrupts.iter().map(|pending| self.interrupt(pending)).collect();
         RunFinishedOutcome::Interrupt(InterruptOutcome { interrupts, extra: None })
@@ -122,6 +123,7 @@ impl RunConverter {
         push_text(message_id, question, name, metadata, out);
     }
 
+    /// Returns `RUN_ERROR` with code, message and, as metadata, the details.
     fn failure(self, failed: &RunFailed) -> Event {
         let mut metadata = Metadata::new();
         if let Some(details) = &failed.failure.details {
@@ -135,6 +137,7 @@ impl RunConverter {
         })
     }
 
+    /// Returns token counts. A count above 2^53 - 1 is omitted: a JavaScript client would change it.
     fn usage(self, usage: &[Usage]) -> Option<Vec<TokenUsage>> {
         let count = |count: Option<u64>| count.filter(|count| *count <= MAX_SAFE_INTEGER.unsigned_abs());
         let converted = usage.iter().map(|usage| TokenUsage {

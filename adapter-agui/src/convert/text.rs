@@ -16,11 +16,13 @@ converter! {
 }
 
 impl TextConverter {
+    /// Returns the label of a sub-agent's text, where texts of several agents share one conversation.
     fn prefix(self, block: &BlockHead) -> Option<String> {
         let may_label = self.settings.labels && self.settings.subagents != Subagents::Attributed;
         text_prefix(&block.lane).filter(|_| may_label && !self.settings.hides(&block.lane))
     }
 
+    /// Returns the event for a fragment of text.
     fn content(self, block: &BlockHead, delta: ByteString) -> Event {
         Event::TextMessageContent(TextMessageContent {
             message_id: block.id.as_bytes().clone(),

@@ -35,6 +35,7 @@ impl Aliases {
         }
     }
 
+    /// Records that a call was streamed under another message id than the snapshot gives it.
     pub(super) fn note(
         map: &mut HashMap<ByteString, ByteString, RandomState>,
         call: &ByteString,

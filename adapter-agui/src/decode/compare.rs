@@ -38,6 +38,7 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
+    /// Returns the streamed texts, none of them matched yet.
     fn new(streamed_texts: &'a EmittedTexts) -> Self {
         let mut by_digest: HashMap<Digest, VecDeque<usize>, RandomState> = HashMap::default();
         for (at, streamed) in streamed_texts.order.iter().enumerate() {
@@ -46,6 +47,7 @@ impl<'a> Side<'a> {
         Self { streamed_texts, used: vec![false; streamed_texts.order.len()], by_digest }
     }
 
+    /// Matches a text. Returns `false` if it is matched already: one streamed text explains one message.
     fn take(&mut self, at: usize) -> bool {
         self.used.get_mut(at).is_some_and(|used| !std::mem::replace(used, true))
     }
@@ -162,6 +164,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
+    /// Matches one occurrence of a text of the input. Returns `false` if none is left.
     fn consume(&mut self, digest: Digest) -> bool {
         let Some(left) = self.history.get_mut(&digest).filter(|left| **left > 0) else { return false };
         *left -= 1;

@@ -1,4 +1,16 @@
 //! Decoding of text, thinking, tool calls and their results.
+//!
+//! | event | becomes |
+//! |---|---|
+//! | start of a message | nothing: the first content opens the block |
+//! | content | an appending update; of an unknown message too, so that nothing is lost |
+//! | end of a message | an update with `last`, if the message had content |
+//! | end of reasoning inside a span | held until the span ends: the encrypted value may still arrive |
+//! | start, arguments, end of a call | updates of the call; a call of the input is compared first ([`seen`](super::seen)) |
+//! | result | a whole tool result, on the lane of its call |
+//!
+//! Parallel messages of one agent are on tracks of their own ([`open`](super::open)), so that none ends another. State is bounded by
+//! [`REMEMBERED`] open messages and calls; content beyond it is emitted without state.
 
 use aqueduct_core::block::{Text, Thinking, ToolOutput, ToolResult, ToolUse};
 use aqueduct_core::fingerprint::{JsonFingerprint, Relation};
@@ -71,6 +83,7 @@ impl Decoder {
         }
     }
 
+    /// Opens a text message. The name of an author outside of a sub-agent becomes metadata.
     fn start_text(&mut self, start: TextMessageStart) {
         let role = match start.role.unwrap_or_default() {
             TextRole::Assistant => Role::Assistant,
@@ -229,6 +242,7 @@ impl Decoder {
         }
     }
 
+    /// Emits the encrypted value of a message or call as a block of its own: core has no field for it there.
     fn seal_beside(&mut self, value: ReasoningEncryptedValue) {
         let subtype = serde_json::to_value(value.subtype).unwrap_or_default();
         let sealed = serde_json::json!({
@@ -276,6 +290,7 @@ impl Decoder {
         (lane.source.clone(), if free { track } else { Track::new(CALLS_TRACK) })
     }
 
+    /// Emits arguments or the end of a call. A call without a start is on a track of its own.
     fn continue_call(
         &mut self,
         id: &ByteString,
@@ -318,6 +333,7 @@ impl Decoder {
         true
     }
 
+    /// Emits the result of a call.
     fn answer(&mut self, result: ToolCallResult) {
         let source = match self.calls.remove(&result.tool_call_id) {
             Some(call) if result.subagent_run_id.is_none() => call.source,

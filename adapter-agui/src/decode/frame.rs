@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use aqueduct_core::ByteString;
+use aqueduct_core::json::borrowed_text;
 use serde::de::{Error as _, MapAccess, Visitor};
 
 use crate::error::Error;
@@ -45,7 +46,7 @@ fn read_delta(payload: &ByteString) -> Option<Event> {
     };
     let base = Base { timestamp: delta.timestamp, rare: None };
     let subagent_run_id = delta.tag.map(text);
-    let (kind, id, delta) = (delta.kind, text(delta.id?), text(delta.said?));
+    let (kind, id, delta) = (delta.kind, text(delta.id?), text(delta.fragment?));
     Some(match kind {
         Kind::Text => {
             Event::TextMessageContent(TextMessageContent { base, message_id: id, delta, subagent_run_id })
@@ -73,7 +74,7 @@ enum Kind {
 struct Delta<'de> {
     kind: Kind,
     id: Option<Cow<'de, str>>,
-    said: Option<Cow<'de, str>>,
+    fragment: Option<Cow<'de, str>>,
     tag: Option<Cow<'de, str>>,
     timestamp: Option<i64>,
 }
@@ -90,7 +91,7 @@ impl<'de> Visitor<'de> for DeltaVisitor {
     /// Fails at anything unusual: the slow path then parses the payload again and returns the error.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Delta<'de>, A::Error> {
         let unusual = || A::Error::custom("unusual");
-        let (mut kind, mut id, mut said, mut tag, mut timestamp) = (None, None, None, None, None);
+        let (mut kind, mut id, mut fragment, mut tag, mut timestamp) = (None, None, None, None, None);
         while let Some(Text(name)) = map.next_key()? {
             let slot = match (&*name, kind) {
                 ("type", None) => {
@@ -113,7 +114,7 @@ impl<'de> Visitor<'de> for DeltaVisitor {
                 ("messageId", Some(Kind::Text | Kind::Reasoning)) | ("toolCallId", Some(Kind::Arguments)) => {
                     &mut id
                 }
-                ("delta", _) => &mut said,
+                ("delta", _) => &mut fragment,
                 ("subagentRunId", _) => &mut tag,
                 _ => return Err(unusual()),
             };
@@ -121,7 +122,7 @@ impl<'de> Visitor<'de> for DeltaVisitor {
                 return Err(unusual());
             }
         }
-        Ok(Delta { kind: kind.ok_or_else(unusual)?, id, said, tag, timestamp })
+        Ok(Delta { kind: kind.ok_or_else(unusual)?, id, fragment, tag, timestamp })
     }
 }
 
@@ -130,25 +131,7 @@ struct Text<'de>(Cow<'de, str>);
 
 impl<'de> serde::Deserialize<'de> for Text<'de> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-
-        deserializer.deserialize_str(TextVisitor)
+        borrowed_text(deserializer).map(Self)
     }
 }
 

@@ -62,6 +62,7 @@ impl Thinking {
         Ok(upgraded)
     }
 
+    /// Returns the id of the open thinking message. The older events carry none.
     fn current(&mut self) -> ByteString {
         if self.message.is_none() {
             self.message = Some(self.mint());
@@ -69,6 +70,7 @@ impl Thinking {
         self.message.clone().unwrap_or_default()
     }
 
+    /// Returns a new id. It is unique within the run.
     fn mint(&mut self) -> ByteString {
         self.count += 1;
         ByteString::from(format!("thinking-{}", self.count))

@@ -29,6 +29,7 @@ pub(super) struct Lane {
 /// A kind of message and its id.
 pub(super) type Key = (Kind, ByteString);
 
+/// What a message of the agent contains. AG-UI has separate events for both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Text,
@@ -36,6 +37,7 @@ pub(super) enum Kind {
 }
 
 impl Lane {
+    /// Returns the state of a lane that has just opened.
     pub(super) fn new(source: Source) -> Self {
         Self { source, main: None, spans: 0, held: Vec::new(), thoughts: Thoughts::default() }
     }

@@ -221,6 +221,7 @@ impl Decoder {
         }
     }
 
+    /// Returns an update with the complete content of a message that was not streamed.
     fn whole(&mut self, message: &Message, block: ContentBlock) -> Update {
         let source: Source = self.lanes.source(message.subagent_run_id());
         let mut update = Update::new(block).from_source(&source).snapshot().last();

@@ -1,4 +1,12 @@
 //! Decoding of the run's lifecycle, lanes, state, and restated history.
+//!
+//! | event | becomes |
+//! |---|---|
+//! | `RUN_FINISHED`, success | `Finished`, with pending calls and the result |
+//! | `RUN_FINISHED`, interrupt | one interrupt each, then `Finished` as interrupted |
+//! | `RUN_FINISHED` with an unknown outcome | `Failed`: guessing success would hide that the run waits |
+//! | `RUN_FINISHED`, cancelled; `RUN_ERROR` with the code of a cancel | `Finished` as cancelled |
+//! | `RUN_ERROR` | `Failed`, with the raw event as details |
 
 use aqueduct_core::{
     ByteString, Interrupt, InterruptId, LaneOutcome, RunFailure, RunOutcome, SourceEvent, ToolCallId, Usage,
@@ -78,6 +86,7 @@ impl Decoder {
         self.emit(SourceEvent::LaneOpened(source));
     }
 
+    /// Handles the end of a sub-agent.
     fn close_lane(&mut self, finished: SubagentFinished) {
         let source = self.lanes.source(Some(&finished.subagent_run_id));
         let outcome = match finished.outcome {
@@ -131,6 +140,7 @@ impl Decoder {
         }
     }
 
+    /// Handles `RUN_ERROR`. The code of a cancelled run is an outcome, not a failure.
     fn fail(&mut self, error: RunError) {
         self.note_ids();
         self.report_usage(error.usage);
@@ -144,6 +154,7 @@ impl Decoder {
         self.ended = true;
     }
 
+    /// Emits token counts, on the root lane: AG-UI reports them for the run.
     fn report_usage(&mut self, usage: Option<Vec<TokenUsage>>) {
         for usage in usage.into_iter().flatten() {
             let source = aqueduct_core::Source::root();
@@ -152,11 +163,13 @@ impl Decoder {
     }
 }
 
+/// Returns the canonical failure. Events without a code get the general one.
 fn failure(code: Option<ByteString>, message: ByteString) -> RunFailure {
     let code = code.filter(|code| !code.is_empty());
     RunFailure::new(code.unwrap_or(ByteString::from_static(RunFailure::AGENT_FAILED)), message)
 }
 
+/// Returns the failure for an outcome of a later version of AG-UI: guessing success would hide an interrupt.
 fn unknown_outcome(outcome: &aqueduct_core::Metadata) -> RunFailure {
     let kind = outcome.get("type").and_then(Value::as_str).unwrap_or("");
     let message = format!("the agent ended with the outcome '{kind}', which this version does not know");

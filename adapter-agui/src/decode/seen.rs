@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use aqueduct_core::block::ToolOutput;
-use aqueduct_core::fingerprint::{Fingerprint, JsonFingerprint, hash_bytes};
+use aqueduct_core::fingerprint::{Fingerprint, JsonFingerprint, hash_text};
 use aqueduct_core::{ByteString, Source, Track};
 use foldhash::fast::RandomState;
 
@@ -48,6 +48,7 @@ struct Parts {
 }
 
 impl EmittedTexts {
+    /// Appends to the open message of an id, or begins one. Beyond [`REMEMBERED`] messages no further one is begun.
     fn add_text(&mut self, id: &ByteString, text: &str, track: &Track) {
         let parts = match self.by_id.get_mut(id) {
             Some(parts) => parts,
@@ -58,13 +59,16 @@ impl EmittedTexts {
             streamed.print.push(text);
             parts.joined.push(text);
         } else if self.order.len() < REMEMBERED && !text.is_empty() {
-            let mut print = Fingerprint::default();
-            print.push(text);
             parts.joined.push(text);
             parts.ended = false;
             let nth = parts.places.len();
             parts.places.push(self.order.len());
-            self.order.push(EmittedText { id: detached(id), nth, print, track: track.clone() });
+            self.order.push(EmittedText {
+                id: detached(id),
+                nth,
+                print: Fingerprint::of(text),
+                track: track.clone(),
+            });
         }
     }
 
@@ -75,6 +79,7 @@ impl EmittedTexts {
         }
     }
 
+    /// Returns `true` if a message of that id was emitted.
     pub(super) fn knows(&self, id: &str) -> bool {
         self.by_id.contains_key(id)
     }
@@ -159,6 +164,7 @@ impl Seen {
         }
     }
 
+    /// Records a call. Its arguments follow with [`add_arguments`](Self::add_arguments).
     pub(super) fn add_call(&mut self, id: &ByteString, source: &Source, parent: Option<&ByteString>) {
         if self.calls.len() < REMEMBERED || self.calls.contains_key(id) {
             let (source, parent) = (source.clone(), parent.map(detached));
@@ -172,12 +178,14 @@ impl Seen {
         self.calls.get_mut(id).filter(|call| call.is_open)
     }
 
+    /// Appends to the arguments of a call. Unknown calls are ignored.
     pub(super) fn add_arguments(&mut self, call: &str, arguments: &str) {
         if let Some(call) = self.calls.get_mut(call) {
             call.print.push(arguments);
         }
     }
 
+    /// Records the result of a call. The call is no longer open: a repetition of it is a new call.
     pub(super) fn add_result(
         &mut self,
         call: &ByteString,
@@ -195,6 +203,7 @@ impl Seen {
         }
     }
 
+    /// Records a progress card and its tag.
     pub(super) fn add_card(&mut self, id: &ByteString, tag: Option<&ByteString>) {
         if self.cards.len() < REMEMBERED || self.cards.contains_key(id) {
             self.cards.insert(detached(id), tag.map(detached));
@@ -235,18 +244,18 @@ pub(super) fn text_of(message: &Message) -> Option<&str> {
     (!text.trim().is_empty()).then_some(text)
 }
 
+/// Returns length and hash of a text without the white space around it.
 pub(super) fn digest_of(text: &str) -> Digest {
-    let mut print = Fingerprint::default();
-    print.push(text);
-    print.digest()
+    Fingerprint::of(text).digest()
 }
 
+/// Returns the hash of a result as text: frameworks restate a structured result as its JSON.
 pub(super) fn result_print(content: &Content) -> u64 {
     let text = match output(content.clone()) {
         ToolOutput::Text(text) => text,
         other => other.to_text(),
     };
-    hash_bytes(0, text.trim().as_bytes())
+    hash_text(text.trim())
 }
 
 /// Returns a copy in an allocation of its own size, so that stored text does not keep its payload alive.

@@ -33,6 +33,7 @@ impl WatcherEncoder {
         Self::for_view(View::new(settings), encoding)
     }
 
+    /// Returns the encoder of a view. Without the feature `proto` every watcher gets JSON.
     fn for_view(view: View, encoding: Encoding) -> Self {
         let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Json };
         Self { view, encoding, events: Vec::new() }
@@ -56,6 +57,7 @@ impl WatcherEncoder {
         });
     }
 
+    /// Appends one event in the encoding of the watcher.
     fn write(&self, event: &Event, out: &mut Vec<u8>) -> Result<(), Error> {
         match self.encoding {
             #[cfg(feature = "proto")]
@@ -98,6 +100,7 @@ impl EventEncoder for WatcherEncoder {
     }
 }
 
+/// Returns the notice that replaces an event without a form in the encoding: the watcher learns that content is missing.
 fn notice(event: &Event, error: &Error) -> Event {
     Event::Custom(Custom {
         name: ByteString::from_static(wellknown::NOTICE),

@@ -69,6 +69,8 @@ pub(super) fn activity(card: &ActivitySnapshot) -> Message {
 }
 
 /// Merges metadata; for equal keys the later value counts.
+///
+/// Adds metadata. A later value of a member replaces the earlier one.
 pub(super) fn merge(into: &mut Option<Metadata>, more: Option<&Metadata>) {
     if let Some(more) = more {
         into.get_or_insert_default().extend(more.iter().map(|(key, value)| (key.clone(), value.clone())));
@@ -118,10 +120,12 @@ impl Draft {
         self.text.len() + self.arguments.iter().map(String::len).sum::<usize>() + held + 128
     }
 
+    /// Appends to the text, which becomes the content of the message at the end.
     pub(super) fn append_text(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
+    /// Sets the name of the author. Messages without a name of their own ignore it.
     pub(super) fn set_name(&mut self, name: Option<ByteString>) {
         match &mut self.message {
             Message::Assistant(message) => message.name = name,
@@ -141,6 +145,7 @@ impl Draft {
         }
     }
 
+    /// Sets the sealed form of the message.
     pub(super) fn seal(&mut self, value: &ByteString) {
         let value = Some(value.clone());
         match &mut self.message {
@@ -170,12 +175,18 @@ impl Draft {
         self.arguments.push(String::new());
     }
 
+    /// Returns a call and its arguments so far.
     pub(super) fn call_mut(&mut self, id: &str) -> Option<(&mut ToolCall, &mut String)> {
         let Message::Assistant(message) = &mut self.message else { return None };
         let calls = message.tool_calls.as_mut()?.iter_mut();
         calls.zip(&mut self.arguments).find(|(call, _)| call.id == id)
     }
 
+    /// Applies a JSON Patch to a progress card.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an operation fails; the card is unchanged then.
     pub(super) fn patch(&mut self, operations: &[PatchOperation]) -> Result<(), Error> {
         let Message::Activity(card) = &mut self.message else { return Ok(()) };
         let mut content = Value::Object(std::mem::take(&mut card.content));

@@ -35,6 +35,10 @@ const GATHERED: usize = 64;
 /// let bomb = SourceEvent::StateDelta { source: Source::root(), patch: patch.collect() };
 /// assert_eq!(guard(&bomb).unwrap_err().code, "state_limit");
 /// ```
+///
+/// # Errors
+///
+/// The function returns the failure to end the run with, [`RunFailure`] with the code `state_limit`.
 pub fn state_guard(
     input: &RunInput,
 ) -> impl FnMut(&SourceEvent) -> Result<(), Box<RunFailure>> + Send + Sync + use<> {
@@ -42,12 +46,14 @@ pub fn state_guard(
     move |event| guard.check(event)
 }
 
+/// The state of a run, and patches that arrived before it.
 struct Guard {
     state: Value,
     waiting: Vec<Vec<PatchOperation>>,
 }
 
 impl Guard {
+    /// Applies the change of an event. Returns the failure of the run if a limit is exceeded.
     fn check(&mut self, event: &SourceEvent) -> Result<(), Box<RunFailure>> {
         match event {
             SourceEvent::StateSnapshot { state, .. } => {

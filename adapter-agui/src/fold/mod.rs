@@ -158,6 +158,7 @@ impl Fold {
         self.drafts.iter().rev().find(|draft| draft.id() == id)
     }
 
+    /// Returns the latest message of an id: some sources use one id for several messages.
     fn find_mut(&mut self, id: &str) -> Option<&mut Draft> {
         self.drafts.iter_mut().rev().find(|draft| draft.id() == id)
     }
@@ -206,6 +207,7 @@ impl Fold {
         self.drafts.insert(at, Draft::new(message));
     }
 
+    /// Inserts a message. One of the same id is replaced if `replaces` is set, and stays otherwise.
     fn show(&mut self, message: Message, replaces: bool) {
         match self.find_mut(message.id()) {
             Some(draft) if replaces => *draft = Draft::new(message),

@@ -129,6 +129,7 @@ impl<'a> Budget<'a> {
         Self { limits, operation: 0, nodes, bytes, work: 0, max_nodes, max_bytes }
     }
 
+    /// Returns an error that names the limit if `count` exceeds it.
     fn check(&self, count: usize, max: usize, limit: &'static str) -> Result<(), Stop> {
         if count <= max {
             return Ok(());
@@ -136,6 +137,7 @@ impl<'a> Budget<'a> {
         Err(Stop::Limit(Error::PatchLimit { operation: self.operation, limit, max }))
     }
 
+    /// Returns the size of a value, and counts its nodes as work: measuring is what a patch bomb makes slow.
     fn measure(&mut self, value: &Value) -> Result<Size, Stop> {
         let size = size_of(value);
         self.spend(size.nodes)?;
@@ -156,6 +158,7 @@ impl<'a> Budget<'a> {
         self.check(self.bytes, self.max_bytes, "bytes")
     }
 
+    /// Subtracts a removed value.
     fn release(&mut self, size: Size) {
         self.nodes = self.nodes.saturating_sub(size.nodes);
         self.bytes = self.bytes.saturating_sub(size.bytes);
@@ -224,6 +227,7 @@ fn tokens(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect()
 }
 
+/// Returns the value at a path (RFC 6901).
 fn find_mut<'v>(target: &'v mut Value, path: &[String]) -> Option<&'v mut Value> {
     path.iter().try_fold(target, |at, token| match at {
         Value::Object(members) => members.get_mut(token),
@@ -239,6 +243,7 @@ fn index(token: &str) -> Option<usize> {
     is_number.then(|| token.parse().ok()).flatten()
 }
 
+/// Adds a value at a path (RFC 6902, section 4.1): the root, a member, an index, or `-` for the end of an array.
 fn add(target: &mut Value, path: &[String], value: Value, budget: &mut Budget<'_>) -> Result<(), Stop> {
     let Some((last, parent)) = path.split_last() else {
         let old = budget.measure(target)?;
@@ -264,6 +269,7 @@ fn add(target: &mut Value, path: &[String], value: Value, budget: &mut Budget<'_
     Ok(())
 }
 
+/// Removes the value at a path (RFC 6902, section 4.2) and returns it.
 fn remove(target: &mut Value, path: &[String], budget: &mut Budget<'_>) -> Result<Value, Stop> {
     let Some((last, parent)) = path.split_last() else {
         return Ok(std::mem::take(target));

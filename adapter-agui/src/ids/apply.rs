@@ -138,6 +138,7 @@ fn rename_block(map: &IdMap, block: &mut ContentBlock) -> bool {
     entry.replaces
 }
 
+/// Replaces the key of a sub-agent by the id that its source knows.
 fn rename_lane(map: &IdMap, message: &mut Message) {
     if let Some(entry) = map.lanes.get(message.source.key()) {
         let name = ByteString::from(message.source.name());
@@ -157,6 +158,7 @@ fn strip_notes(message: &mut Message) {
     }
 }
 
+/// Returns what a message contains: the source has separate ids for text and thinking.
 fn kind_of(message: &Message) -> Kind {
     let is_thought = |block: &ContentBlock| matches!(block, ContentBlock::Thinking(_));
     let is_speech = |block: &ContentBlock| matches!(block, ContentBlock::Text(_) | ContentBlock::ToolUse(_));

@@ -2,6 +2,18 @@
 //!
 //! AG-UI has one kind of content per message: a canonical message with several kinds (thinking, text and calls, results)
 //! becomes several messages, the first of which keeps the id.
+//!
+//! | canonical | AG-UI |
+//! |---|---|
+//! | text, calls | one assistant message with `content` and `toolCalls` |
+//! | thinking | a reasoning message before it |
+//! | a tool result | a tool message; parts stay parts from 1.0 on |
+//! | files of a user | parts of the user's message |
+//! | a progress card | an activity message |
+//! | raw content | the unknown message or part, unchanged |
+//! | other custom content | text: a model reads it |
+//!
+//! Members that the wire types do not know travel in metadata and are members again here, of the first message that is written.
 
 use aqueduct_core::block::ToolOutput;
 use aqueduct_core::message::ToolSpec;
@@ -55,6 +67,7 @@ fn take_members(object: &mut Metadata) -> Option<Box<Metadata>> {
     }
 }
 
+/// Returns a tool of the client with its undeclared members.
 fn tool(tool: &ToolSpec) -> Tool {
     let mut metadata = tool.metadata.as_deref().cloned();
     let extra = metadata.as_mut().and_then(take_members);
@@ -67,10 +80,12 @@ fn tool(tool: &ToolSpec) -> Tool {
     }
 }
 
+/// Returns a fact of the client.
 fn fact((description, value): &(ByteString, ByteString)) -> Context {
     Context { description: description.clone(), value: value.clone(), extra: None }
 }
 
+/// Returns the reply to an interrupt. A declined one is `cancelled`.
 fn entry(reply: &InterruptReply) -> ResumeEntry {
     let status = if reply.resolved { ResumeStatus::Resolved } else { ResumeStatus::Cancelled };
     let payload = reply.payload.clone().filter(|payload| !payload.is_null());
@@ -95,6 +110,7 @@ struct Back<'a> {
 }
 
 impl<'a> Back<'a> {
+    /// Returns the conversion of a message. A message without id gets one from the run and its index, the same on every call.
     fn new(
         run: &RunId,
         index: usize,
@@ -167,6 +183,7 @@ impl<'a> Back<'a> {
         if empty { self.write_message() } else { self.flush() }
     }
 
+    /// Appends text: to the parts of a user's message if it has some, to the text otherwise.
     fn push_text(&mut self, text: &str) {
         if self.message.role == Role::User && !self.parts.is_empty() {
             self.parts.push(text_part(text));
@@ -217,6 +234,7 @@ impl<'a> Back<'a> {
         }
     }
 
+    /// Appends a part. Text before it becomes a part of its own, so that the order stays.
     fn push_part(&mut self, part: ContentPart) {
         let text = std::mem::take(&mut self.text);
         if !text.is_empty() {
@@ -225,6 +243,7 @@ impl<'a> Back<'a> {
         self.parts.push(part);
     }
 
+    /// Returns a tool call with the members that its source sent beside it.
     fn call(&self, id: ByteString, function: FunctionCall) -> ToolCall {
         let beside = self.metadata.get(META_CALLS).and_then(|calls| calls.get(&*id)?.as_object());
         let mut metadata = beside.cloned().unwrap_or_default();
@@ -249,6 +268,7 @@ impl<'a> Back<'a> {
         Content::Text(output.to_text())
     }
 
+    /// Appends the result of a call, as a message of its own.
     fn answer(&mut self, tool_call_id: ByteString, content: Content, is_error: bool) {
         let error = self.metadata.shift_remove(META_ERROR);
         let error = error.as_ref().and_then(Value::as_str).map(ByteString::from);
@@ -273,6 +293,7 @@ impl<'a> Back<'a> {
         }
     }
 
+    /// Writes the collected text, parts and calls as one message of the role.
     fn write_message(&mut self) {
         let (id, encrypted_value) = (self.next_id(), self.take_encrypted());
         let calls = std::mem::take(&mut self.calls);
@@ -316,6 +337,7 @@ impl<'a> Back<'a> {
         self.out.push(message);
     }
 
+    /// Returns the id of the next message. One canonical message may need several in AG-UI; the second and later ids are derived.
     fn next_id(&mut self) -> ByteString {
         self.written += 1;
         match self.written {
@@ -324,6 +346,7 @@ impl<'a> Back<'a> {
         }
     }
 
+    /// Takes the encrypted value out of the metadata.
     fn take_encrypted(&mut self) -> Option<ByteString> {
         let encrypted = self.metadata.shift_remove(META_ENCRYPTED);
         encrypted.as_ref().and_then(Value::as_str).map(ByteString::from)

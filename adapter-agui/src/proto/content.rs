@@ -1,4 +1,6 @@
 //! Content in its protobuf form: parts and sources as unions; text and parts in two fields.
+//!
+//! Content is text or a list of parts, in two fields of which one is set. An empty list and an empty text are different, as in JSON.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;

@@ -10,9 +10,13 @@ use crate::wire::{Base, Event, EventType};
 
 /// The fields of an event; number 1 is [`Base`] in all of them.
 pub(crate) trait ProtoEvent: Default {
+    /// Returns the members that all events have.
     fn base(&self) -> &Base;
+    /// Returns the members that all events have, for reading.
     fn base_mut(&mut self) -> &mut Base;
+    /// Appends the fields of the event; number 1, the base, is written before.
     fn write_own(&self, out: &mut Vec<u8>);
+    /// Reads one field. Unknown numbers are ignored, as protobuf requires it.
     fn read_own(&mut self, number: u32, field: &Field) -> Result<(), Error>;
     /// Called after all fields were read.
     fn complete(&mut self) -> Result<(), Error> {
@@ -77,6 +81,7 @@ pub(crate) fn read_event<E: ProtoEvent>(kind: EventType, mut reader: Reader) -> 
     Ok(event)
 }
 
+/// Writes type, timestamp, raw event and metadata. Number 0 is the default of protobuf and is not written.
 fn write_base(kind: EventType, base: &Base, out: &mut Vec<u8>) {
     if kind.number() != 0 {
         write_key(1, VARINT, out);

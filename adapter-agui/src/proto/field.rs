@@ -1,4 +1,12 @@
 //! The encoding of the types of [`wire`](crate::wire) as protobuf fields.
+//!
+//! | Rust | wire type |
+//! |---|---|
+//! | text, nested message, JSON as `google.protobuf.Value` | length-delimited |
+//! | numbers, enums, flags | varint |
+//! | doubles | 64 bits |
+//! | lists | one field per element |
+//! | `Option` | absent, or the value |
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -25,8 +33,10 @@ pub(crate) trait ProtoField {
 
 /// A message with numbered fields.
 pub(crate) trait ProtoMessage: Default {
+    /// Appends all fields that are set, in the order of their numbers.
     fn write_fields(&self, out: &mut Vec<u8>);
 
+    /// Reads one field. A field that occurs again replaces or, for lists, extends the value.
     fn read_field(&mut self, number: u32, field: &Field) -> Result<(), Error>;
 }
 

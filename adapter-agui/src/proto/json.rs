@@ -11,6 +11,7 @@ use super::writer::{FIXED64, VARINT, write_key, write_nested, write_text, write_
 use crate::error::Error;
 
 // The field numbers of `google.protobuf.Value`.
+/// The field numbers of `google.protobuf.Value`.
 const NULL: u32 = 1;
 const NUMBER: u32 = 2;
 const TEXT: u32 = 3;
@@ -18,6 +19,7 @@ const BOOL: u32 = 4;
 const STRUCT: u32 = 5;
 const LIST: u32 = 6;
 
+/// Writes a JSON value as `google.protobuf.Value`. All numbers become doubles: integers above 2^53 lose precision.
 pub(super) fn write_value(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => {
@@ -76,6 +78,7 @@ fn array_index(key: &str) -> Option<u64> {
     (digits && canonical).then(|| key.parse().ok()).flatten().filter(|index| *index < u64::from(u32::MAX))
 }
 
+/// Reads a `google.protobuf.Value`. A value without a field is `null`.
 pub(super) fn read_value(mut reader: Reader) -> Result<Value, Error> {
     let mut value = Value::Null;
     while let Some((number, field)) = reader.next()? {
@@ -92,6 +95,7 @@ pub(super) fn read_value(mut reader: Reader) -> Result<Value, Error> {
     Ok(value)
 }
 
+/// Reads a `google.protobuf.Struct`. Members keep the order of the bytes, which prost's maps would lose.
 pub(super) fn read_struct(mut reader: Reader) -> Result<Metadata, Error> {
     let mut members = Metadata::new();
     while let Some((number, field)) = reader.next()? {

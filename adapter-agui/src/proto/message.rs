@@ -1,4 +1,7 @@
 //! The encoding of messages: one protobuf message for all roles.
+//!
+//! The protobuf form has one message with the fields of all roles; JSON has one object per role. Writing sets the fields of the role alone.
+//! Reading ignores fields that the role does not have, and keeps a message of an unknown role as JSON.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -97,6 +100,7 @@ impl From<&Message> for FlatMessage {
 }
 
 impl FlatMessage {
+    /// Sets text or parts: the message has separate fields for both.
     fn put_content(&mut self, content: Content) {
         match content {
             Content::Text(text) => self.content = Some(text),
@@ -104,6 +108,7 @@ impl FlatMessage {
         }
     }
 
+    /// Returns the text if it is set, and the parts otherwise.
     fn take_content(&mut self) -> Content {
         match self.content.take() {
             Some(text) => Content::Text(text),

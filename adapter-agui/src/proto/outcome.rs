@@ -1,4 +1,7 @@
 //! The encoding of outcomes as a word with lists, and of patches with a number for the operation.
+//!
+//! An outcome is a text field with its type and, for an interrupt, a list: protobuf has no form for the tagged objects of JSON. An unknown type is
+//! kept with its name alone, so that the decoder can report it.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;

@@ -24,6 +24,7 @@ pub(crate) struct Field {
     depth: u32,
 }
 
+/// The value of a field by its wire type.
 #[derive(Debug, Clone)]
 enum FieldValue {
     Varint(u64),
@@ -63,6 +64,7 @@ impl Reader {
         Ok(Some((number, Field { value, depth: self.depth })))
     }
 
+    /// Reads a number of at most ten bytes.
     fn varint(&mut self) -> Result<u64, Error> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -75,6 +77,7 @@ impl Reader {
         Err(Error::Proto("a number has more than ten bytes"))
     }
 
+    /// Reads a length and that many bytes. A length above the rest of the message is an error, and nothing is allocated for it.
     fn delimited(&mut self) -> Result<Bytes, Error> {
         let length = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
         if length > self.bytes.len() {
@@ -85,6 +88,11 @@ impl Reader {
 }
 
 impl Field {
+    /// Returns the field as text.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the wire type is not that of bytes, or the bytes are not UTF-8.
     pub(crate) fn text(&self) -> Result<ByteString, Error> {
         let FieldValue::Bytes(bytes) = &self.value else {
             return Err(Error::Proto("a text field does not hold a text"));
@@ -92,6 +100,11 @@ impl Field {
         ByteString::try_from(bytes.clone()).map_err(|_| Error::Proto("a text is not UTF-8"))
     }
 
+    /// Returns a reader of a nested message.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the wire type is not that of bytes, or messages nest too deep.
     pub(crate) fn message(&self) -> Result<Reader, Error> {
         let FieldValue::Bytes(bytes) = &self.value else {
             return Err(Error::Proto("a message field does not hold a message"));
@@ -109,6 +122,7 @@ impl Field {
         }
     }
 
+    /// Returns the field as a signed number, in two's complement, as protobuf's `int64`.
     pub(crate) fn int64(&self) -> Result<i64, Error> {
         self.varint().map(u64::cast_signed)
     }

@@ -1,6 +1,22 @@
 //! The order of events: the rules of the client's own verifier.
 //!
 //! The state is that of one run; each run starts with a new state.
+//!
+//! ```text
+//! New ── RUN_STARTED ──► Active ── RUN_FINISHED ──► Finished ── RUN_STARTED ──► Active (a new state)
+//!  └─ RUN_ERROR ──► Errored ◄── RUN_ERROR ──┘                     any other event: rejected
+//! ```
+//!
+//! | thing | opened by | needed by | at `RUN_FINISHED` |
+//! |---|---|---|---|
+//! | text message | `TEXT_MESSAGE_START` | content, end | must be ended |
+//! | tool call | `TOOL_CALL_START` | arguments, end | must be ended; a result is not required |
+//! | step | `STEP_STARTED` | `STEP_FINISHED` of the same agent | must be finished |
+//! | sub-agent | `SUBAGENT_STARTED` | its end, its children | must be ended |
+//! | reasoning span and message | `REASONING_START`, `REASONING_MESSAGE_START` | content, end | must be ended from 1.0 on |
+//!
+//! Every thing has an owner: the sub-agent whose tag its first event carries, or the parent agent. An event with another tag is rejected; an
+//! event without a tag is accepted.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,6 +29,7 @@ use crate::wire::{ActivitySnapshot, EncryptedSubtype, Event, Message, SubagentSt
 /// The agent that opened something: a sub-agent, or the parent agent.
 type Owner = Option<ByteString>;
 
+/// The phase of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// No event has arrived yet.
@@ -181,6 +198,7 @@ fn close(open: &mut Vec<ByteString>, id: &str) -> bool {
 }
 
 impl Run {
+    /// Verifies text messages, tool calls and results.
     fn content(&mut self, event: &Event, report: &mut Report) {
         match event {
             Event::TextMessageStart(start) => {
@@ -217,6 +235,7 @@ impl Run {
         }
     }
 
+    /// Opens a text message. A second start is reported; the owner stays the first one.
     fn start_text(&mut self, id: &ByteString, tag: Option<&ByteString>, report: &mut Report) {
         if self.texts.contains(id) {
             report.rejected(Rule::TextOpenTwice, format!("text message '{id}' is already open"));
@@ -227,6 +246,7 @@ impl Run {
         self.owners.messages.entry(id.clone()).or_insert_with(|| tag.cloned());
     }
 
+    /// Opens a tool call. It belongs to its tag, or to the owner of its parent message.
     fn start_tool(&mut self, start: &ToolCallStart, report: &mut Report) {
         let (id, tag) = (&start.tool_call_id, start.subagent_run_id.as_ref());
         if self.tools.contains(id) {
@@ -239,8 +259,8 @@ impl Run {
         let known = self.owners.calls.get(id);
         if let (Some(owner), Some(parent)) = (&inherited, parent) {
             // An untagged call belongs to the owner of its message; a known owner must equal it.
-            let said = tag.cloned().map(Some).or_else(|| known.cloned());
-            if said.is_some_and(|said| said != *owner) {
+            let lane = tag.cloned().map(Some).or_else(|| known.cloned());
+            if lane.is_some_and(|lane| lane != *owner) {
                 let owner = named(owner.as_ref());
                 let what = format!("tool call '{id}' is not of {owner}, who owns its message '{parent}'");
                 report.rejected(Rule::ParentOwnerMismatch, what);
@@ -251,6 +271,7 @@ impl Run {
         self.owners.calls.entry(id.clone()).or_insert(owner);
     }
 
+    /// Verifies a step. Steps are identified by agent and name.
     fn step(&mut self, event: &Event, report: &mut Report) {
         match event {
             Event::StepStarted(start) => {
@@ -279,6 +300,7 @@ impl Run {
         }
     }
 
+    /// Verifies the start or the end of a sub-agent.
     fn subagent(&mut self, event: &Event, report: &mut Report) {
         let id = match event {
             Event::SubagentStarted(start) => return self.start_subagent(start, report),
@@ -293,6 +315,7 @@ impl Run {
         }
     }
 
+    /// Opens a sub-agent. Its id must be new in the run, and its parent must have been started.
     fn start_subagent(&mut self, start: &SubagentStarted, report: &mut Report) {
         let id = &start.subagent_run_id;
         if self.subagents.contains(id) {
@@ -312,6 +335,7 @@ impl Run {
         self.subagents.push(id.clone());
     }
 
+    /// Verifies reasoning spans and messages, which are opened and closed separately.
     fn reasoning(&mut self, event: &Event, dialect: Dialect, report: &mut Report) {
         let severity = reasoning_severity(dialect, true);
         let (id, tag) = match event {
@@ -352,6 +376,7 @@ impl Run {
     }
 }
 
+/// Reports an event for a thing that is not open.
 fn continue_thing(open: bool, rule: Rule, kind: &str, id: &str, report: &mut Report) {
     if !open {
         report.rejected(rule, format!("{kind} '{id}' is not open"));
@@ -378,6 +403,7 @@ impl Owners {
         }
     }
 
+    /// Records the owner of a progress card. A snapshot with `replace: false` keeps the first owner.
     fn activity(&mut self, activity: &ActivitySnapshot) {
         let id = &activity.message_id;
         if activity.replace != Some(false) || !self.activities.contains_key(id) {
@@ -385,6 +411,7 @@ impl Owners {
         }
     }
 
+    /// Returns the owner of the message or call that an encrypted value belongs to.
     fn sealed(&self, subtype: EncryptedSubtype, id: &ByteString) -> Option<&Owner> {
         match subtype {
             EncryptedSubtype::ToolCall => self.calls.get(id),

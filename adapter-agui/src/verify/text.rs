@@ -1,4 +1,7 @@
 //! [`TextVerifier`]: verifies bytes, as SSE or as one JSON object per line.
+//!
+//! Framing is verified with the content: frames that are too large, CR LF where clients look for LF LF, bytes that are not UTF-8 or not JSON.
+//! Bytes may be split anywhere.
 
 use serde_json::Value;
 

@@ -1,5 +1,16 @@
 //! Violations that a client does not notice: lost content, shared ids, orphans, runs without end. The state is that of the
 //! thread, over all runs.
+//!
+//! | rule | why a client does not notice |
+//! |---|---|
+//! | an id is used for two things | the client merges them into one message |
+//! | a message ends without content | the client shows an empty message |
+//! | a result for an unknown call, a change of an unknown card | the client drops it |
+//! | the parent of a call is not a message of the agent | the client creates a second message |
+//! | a snapshot without a message that is open | the message disappears, later content is dropped |
+//! | the stream ends without a terminal event | the client waits, or shows the run as finished |
+//!
+//! Ids live as long as the thread: a later run must not reuse them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,6 +37,7 @@ enum Use {
 }
 
 impl Use {
+    /// Returns the use as text for a violation.
     fn word(self) -> &'static str {
         match self {
             Self::Text | Self::Carrier => "a text message",
@@ -112,7 +124,7 @@ impl Thread {
     /// Handles the end of the stream.
     pub(super) fn end(&mut self, order: &Order, report: &mut Report) {
         if matches!(order.phase, Phase::New | Phase::Active) {
-            let what = "the stream ends without saying how the run ended".to_owned();
+            let what = "the stream ends without RUN_FINISHED or RUN_ERROR".to_owned();
             report.unnoticed(Rule::MissingTerminal, what);
         }
         self.report_unsealed(report);
@@ -150,6 +162,7 @@ impl Thread {
         }
     }
 
+    /// Reports reasoning messages that have neither content nor an encrypted value, at the position of their end.
     fn report_unsealed(&mut self, report: &mut Report) {
         for (id, index) in self.unsealed.drain(..) {
             let what = format!("reasoning message '{id}' has neither content nor a sealed form");
@@ -172,6 +185,7 @@ impl Thread {
         }
     }
 
+    /// Records a call and its parent message, which may arrive later.
     fn start_call(&mut self, start: &ToolCallStart, report: &mut Report) {
         self.claim(&start.tool_call_id, Use::Call, report);
         self.calls.insert(start.tool_call_id.clone());
@@ -192,6 +206,7 @@ impl Thread {
         }
     }
 
+    /// Verifies a snapshot: it must contain the messages that are open.
     fn restate(&mut self, snapshot: &MessagesSnapshot, order: &Order, report: &mut Report) {
         for open in order.open_texts() {
             if !snapshot.messages.iter().any(|message| message.id() == &**open) {

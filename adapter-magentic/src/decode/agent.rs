@@ -26,10 +26,12 @@ impl Run {
         }
     }
 
+    /// Handles the update of an agent. Returns `false` if its JSON is not that of an update.
     fn handle_agent_update(&mut self, text: &ByteString, update: Json<'_>) -> bool {
         update.read().is_some_and(|update| self.take_agent_update(text, &update))
     }
 
+    /// Emits the contents of an update, on the lane of its author.
     fn take_agent_update(&mut self, text: &ByteString, update: &AgentResponseUpdate<'_>) -> bool {
         self.streamed = true;
         let source = self.sources.author(None, update.author_name.as_deref());

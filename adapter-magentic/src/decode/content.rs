@@ -95,6 +95,7 @@ pub(super) fn citations(content: &Content<'_>) -> Vec<ContentBlock> {
     annotations.into_iter().map(citation).collect()
 }
 
+/// Returns thinking with its sealed form: providers require the seal unchanged when the text is sent back.
 fn thinking<'a>(content: &Content<'_>, line: &ByteString) -> Piece<'a> {
     let text = content.text.as_ref().map(|text| text.share(line)).unwrap_or_default();
     let encrypted = content.protected_data.as_ref().map(|sealed| sealed.share(line));
@@ -104,6 +105,7 @@ fn thinking<'a>(content: &Content<'_>, line: &ByteString) -> Piece<'a> {
     Piece::Block { block: ContentBlock::Thinking(Thinking { text, encrypted }), whole: false }
 }
 
+/// Returns a call of a function. Arguments that arrive as an object are complete; a string may be a fragment.
 fn call<'a>(content: &Content<'_>, line: &ByteString) -> Piece<'a> {
     let (arguments, is_object) = arguments(content.arguments, line);
     let name = content.name.as_ref().filter(|name| !name.is_empty()).map(|name| name.share(line));
@@ -137,6 +139,7 @@ fn result<'a>(content: &Content<'_>, line: &ByteString) -> Piece<'a> {
     Piece::Block { block: ContentBlock::ToolResult(result), whole: true }
 }
 
+/// Returns the result of a tool that the provider ran, from the first of the fields that the classes use.
 fn hosted_result<'a>(content: &Content<'_>, kind: ContentType, line: &ByteString) -> Piece<'a> {
     let given = content.outputs.or(content.output).or(content.result).or(content.items);
     let output = match given {
@@ -174,6 +177,7 @@ fn file<'a>(content: &Content<'_>) -> Piece<'a> {
     whole(ContentBlock::custom(wellknown::FILE, Value::Object(value)))
 }
 
+/// Returns an error that is content: the agent continues after it.
 fn error<'a>(content: &Content<'_>) -> Piece<'a> {
     let mut value = Map::new();
     let text = content.message.as_deref().or(content.error_details.as_deref()).unwrap_or("unknown error");
@@ -193,10 +197,12 @@ fn other<'a>(content: &Content<'_>) -> Piece<'a> {
     whole(ContentBlock::Custom(Custom { name: name.into(), value: details(content) }))
 }
 
+/// Returns a block that no later fragment continues.
 fn whole<'a>(block: ContentBlock) -> Piece<'a> {
     Piece::Block { block, whole: true }
 }
 
+/// Returns the id of the call that the content belongs to. Hosted tools use `id` instead of `call_id`.
 fn call_id(content: &Content<'_>, line: &ByteString) -> Option<ToolCallId> {
     let given = content.call_id.as_ref().or(content.id.as_ref()).filter(|id| !id.is_empty());
     given.map(|id| ToolCallId::new(id.share(line)))
@@ -211,6 +217,7 @@ pub(super) fn arguments(arguments: Option<Json<'_>>, line: &ByteString) -> (Byte
     }
 }
 
+/// Returns the name of a hosted tool, or the kind of the content if the framework sends none.
 fn hosted_name(content: &Content<'_>, kind: ContentType, line: &ByteString) -> ByteString {
     let given = content.tool_name.as_ref().or(content.name.as_ref()).filter(|name| !name.is_empty());
     given.map_or_else(
@@ -223,6 +230,7 @@ fn hosted_name(content: &Content<'_>, kind: ContentType, line: &ByteString) -> B
     )
 }
 
+/// Returns `true` if the items of a result contain files or data, which a text would drop.
 fn has_more_than_text(items: Json<'_>) -> bool {
     items.read::<Vec<Content<'_>>>().is_some_and(|items| items.iter().any(|item| !item.is_text()))
 }

@@ -51,6 +51,7 @@ pub(super) fn with_exception(mut failure: RunFailure, class: &str, text: &str) -
     failure
 }
 
+/// Returns the message of a failure: the executor, the class of the exception, and its text, as far as they are known.
 fn sentence(executor: Option<&str>, class: Option<&str>, text: Option<&str>) -> String {
     let who = match executor {
         Some(executor) => format!("executor {executor} failed"),

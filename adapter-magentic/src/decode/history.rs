@@ -7,12 +7,14 @@
 //! Content is stored as hashes, so a streamed fragment allocates nothing. Texts are hashed without white space, because
 //! aggregates are trimmed and joined again. The hash is not collision resistant: a source can only suppress its own text.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
 use aqueduct_core::fingerprint::hash_bytes;
+use aqueduct_core::recent::RecentMap;
 use aqueduct_core::{Channel, Source};
 
+/// A fixed seed: hashes are compared within one process, and equal input gives equal output.
 type State = foldhash::fast::FixedState;
 
 /// A length and a hash of a text without white space, independent of how the text was split.
@@ -29,6 +31,7 @@ impl Print {
         print
     }
 
+    /// Appends a text. Words are hashed without the white space between them.
     fn push(&mut self, text: &str) {
         for word in text.split_ascii_whitespace() {
             self.len += word.len();
@@ -46,29 +49,6 @@ struct Entry {
     finished: bool,
 }
 
-/// A set that drops its oldest members.
-#[derive(Debug, Default)]
-struct Recent {
-    set: HashSet<u64, State>,
-    order: VecDeque<u64>,
-}
-
-impl Recent {
-    /// Inserts a hash. Returns `false` if the set already contains it.
-    fn insert(&mut self, hash: u64, max: usize) -> bool {
-        if !self.set.insert(hash) {
-            return false;
-        }
-        self.order.push_back(hash);
-        if self.order.len() > max
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.set.remove(&oldest);
-        }
-        true
-    }
-}
-
 /// Counts occurrences; the oldest ones are dropped.
 #[derive(Debug, Default)]
 struct Counted {
@@ -77,6 +57,7 @@ struct Counted {
 }
 
 impl Counted {
+    /// Counts an occurrence. Beyond `max` the oldest occurrence is subtracted again.
     fn insert(&mut self, hash: u64, max: usize) {
         *self.counts.entry(hash).or_default() += 1;
         self.order.push_back(hash);
@@ -95,15 +76,15 @@ impl Counted {
 /// The emitted content of one run.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    messages: HashMap<u64, Entry, State>,
-    order: VecDeque<u64>,
+    messages: RecentMap<u64, Entry>,
     texts: Counted,
-    customs: Recent,
-    calls: Recent,
+    customs: RecentMap<u64, ()>,
+    calls: RecentMap<u64, ()>,
     max: usize,
 }
 
 impl History {
+    /// Returns an empty index that keeps at most `max` entries of each kind.
     pub(super) fn new(max: usize) -> Self {
         Self { max, ..Self::default() }
     }
@@ -189,31 +170,22 @@ impl History {
 
     /// Adds a custom block. Returns `false` if the agent has emitted an equal one before.
     pub(super) fn custom(&mut self, source: &Source, channel: Channel, name: &str, value: &str) -> bool {
-        self.customs.insert(hash((source.path(), channel, name, value)), self.max)
+        self.customs.insert_new(hash((source.path(), channel, name, value)), (), self.max)
     }
 
     /// Adds a call.
     pub(super) fn call(&mut self, source: &Source, id: &str) {
-        self.calls.insert(hash((source.path(), id)), self.max);
+        self.calls.insert_new(hash((source.path(), id)), (), self.max);
     }
 
     /// Returns `true` if the agent has made that call.
     pub(super) fn has_called(&self, source: &Source, id: &str) -> bool {
-        self.calls.set.contains(&hash((source.path(), id)))
+        self.calls.contains(&hash((source.path(), id)))
     }
 
     /// Returns the entry of a message, created if there is none.
     fn entry(&mut self, source: &Source, channel: Channel, message_id: Option<&str>) -> &mut Entry {
-        let key = key(source, channel, message_id);
-        if !self.messages.contains_key(&key) {
-            self.order.push_back(key);
-            if self.order.len() > self.max.max(1)
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.messages.remove(&oldest);
-            }
-        }
-        self.messages.entry(key).or_insert_with(|| Entry {
+        self.messages.get_or_insert_with(key(source, channel, message_id), self.max, || Entry {
             source: hash(source.path()),
             channel,
             print: Print::default(),
@@ -221,6 +193,7 @@ impl History {
         })
     }
 
+    /// Counts the text of a finished message. Blank texts are not counted: they restate nothing.
     fn remember(&mut self, source: &Source, channel: Channel, print: Print) {
         if print.len > 0 {
             self.texts.insert(hash((hash(source.path()), channel, print)), self.max);
@@ -232,6 +205,7 @@ fn hash(value: impl Hash) -> u64 {
     State::default().hash_one(value)
 }
 
+/// Returns the key of a message. Messages without id share one key for each agent and channel.
 fn key(source: &Source, channel: Channel, message_id: Option<&str>) -> u64 {
     hash((source.path(), channel, message_id))
 }

@@ -107,6 +107,7 @@ impl Run {
         }
     }
 
+    /// Emits a fragment on the intermediate channel.
     fn emit_delta(&mut self, source: &Source, block: ContentBlock, last: bool) {
         let mut update = Update::new(block).from_source(source).intermediate();
         update.last = last;
@@ -163,6 +164,7 @@ impl Run {
         }
     }
 
+    /// Handles a message of the manager. Returns `false` if the line has none.
     fn handle_orchestrator_message(&mut self, line: &Line<'_>) -> bool {
         let Some(message) = line.message.and_then(Json::read::<Message<'_>>) else {
             return false;
@@ -246,6 +248,7 @@ impl Run {
         }
     }
 
+    /// Emits a warning or an error that does not end the run, as a notice.
     pub(super) fn handle_remark(&mut self, executor: Option<&str>, level: &str, data: Option<Json<'_>>) {
         let source = executor.map_or_else(Source::root, |id| self.sources.executor(id));
         let text =
@@ -253,6 +256,7 @@ impl Run {
         self.notice(&source, level, text.as_deref().unwrap_or("(no text)"));
     }
 
+    /// Returns the source of a named agent; the root if the name is empty.
     fn agent(&mut self, agent: &str) -> Source {
         if agent.is_empty() { Source::root() } else { self.sources.executor(agent) }
     }

@@ -30,6 +30,7 @@ pub(super) struct ResponseMeta {
 }
 
 impl ResponseMeta {
+    /// Returns the fields of a response that its messages share.
     pub(super) fn of(response: &AgentResponse<'_>, line: &ByteString) -> Self {
         Self {
             response_id: response.response_id.as_ref().map(|id| id.share(line)),
@@ -259,6 +260,7 @@ fn outermost(source: &Source) -> &Source {
     outer
 }
 
+/// Returns the canonical role. An unknown or missing one counts as the assistant.
 pub(super) fn role(name: Option<&str>) -> Role {
     match name {
         Some("user") => Role::User,

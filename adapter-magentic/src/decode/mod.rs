@@ -161,6 +161,11 @@ impl Decoder {
         self.counts
     }
 
+    /// Parses a line and counts it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with the number of the line if it is not a JSON object of the expected form.
     fn parse<'de>(&mut self, text: &'de ByteString) -> Result<Line<'de>, Error> {
         let number = self.counts.lines;
         self.counts.lines += 1;
@@ -174,6 +179,7 @@ impl Decoder {
         })
     }
 
+    /// Handles lines that arrived early and are next in the sequence now.
     fn read_held(&mut self) -> Result<(), Error> {
         while let Some(text) = self.sequence.next_held() {
             let line = self.parse(&text)?;
@@ -265,6 +271,7 @@ impl Decoder {
         }
     }
 
+    /// Reports lines that never arrived, as one notice with their number.
     fn emit_lost(&mut self, lost: Option<Range<u64>>) {
         let Some(lost) = lost.filter(|lost| !lost.is_empty()) else { return };
         self.counts.lost += lost.end - lost.start;

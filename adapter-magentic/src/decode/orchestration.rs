@@ -73,6 +73,7 @@ impl Run {
     }
 }
 
+/// Returns the fields that the wire type does not know, for custom content: nothing is dropped.
 fn fields(unknown: &crate::wire::Unknown<'_>) -> Map<String, Value> {
     unknown.iter().map(|(key, value)| ((**key).to_owned(), value.value())).collect()
 }

@@ -6,7 +6,9 @@
 
 use serde_json::{Value, json};
 
+/// The sentence before the plan in the manager's prompt. The framework sends plans as text alone.
 const PLAN_HEADING: &str = "Here is the plan to follow as best as possible:";
+/// The sentence before the list of agents in the same prompt.
 const TEAM_HEADING: &str = "we have assembled the following team:";
 
 /// Returns the value of a plan block.
@@ -32,6 +34,7 @@ fn is_bullet(c: char) -> bool {
     matches!(c, '-' | '*' | '•' | ' ')
 }
 
+/// Returns the lines of the list of agents.
 fn team(text: &str) -> Vec<&str> {
     let Some((_, rest)) = text.split_once(TEAM_HEADING) else { return Vec::new() };
     let lines = rest.trim_start().lines().take_while(|line| line.trim_start().starts_with('-'));

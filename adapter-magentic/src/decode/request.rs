@@ -41,15 +41,18 @@ struct InterruptDraft {
 }
 
 impl InterruptDraft {
+    /// Returns a draft without message, schema and call.
     fn new(kind: RequestKind, reason: impl Into<ByteString>) -> Self {
         Self { kind, reason: reason.into(), message: None, schema: None, call: None }
     }
 
+    /// Sets the text for the user. A blank text counts as none.
     fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into()).filter(|message| !message.trim().is_empty());
         self
     }
 
+    /// Sets the JSON Schema of the reply.
     fn with_schema(mut self, schema: Value) -> Self {
         self.schema = Some(schema);
         self
@@ -160,6 +163,7 @@ impl Run {
         self.emit(SourceEvent::InterruptRequested { source: source.clone(), interrupt });
     }
 
+    /// Returns the interrupt for a request of any class, by the class of its data.
     fn interrupt_of(
         &mut self,
         text: &ByteString,
@@ -237,6 +241,7 @@ impl Run {
     }
 }
 
+/// Returns the interrupt for a request inside a message: approval of a call, or input of the user.
 fn content_interrupt(content: &Content<'_>) -> Option<InterruptDraft> {
     match content.content_type()? {
         ContentType::FunctionApprovalRequest => {
@@ -263,21 +268,26 @@ fn content_interrupt(content: &Content<'_>) -> Option<InterruptDraft> {
     }
 }
 
+/// Returns the interrupt for a review: without feedback the answer stands.
 fn review(kind: RequestKind) -> InterruptDraft {
     let schema = json!({"type": "object", "properties": {"feedback": {"type": "string", "description": "what to change; without it the answer stands"}}});
     InterruptDraft::new(kind, "confirmation").with_schema(schema)
 }
 
+/// Returns the interrupt for the review of a plan: approval, or feedback that revises it.
 fn plan_review(kind: RequestKind) -> InterruptDraft {
     let schema = json!({"type": "object", "properties": {"approved": {"type": "boolean"}, "feedback": {"type": "string", "description": "what to change, if it is not approved"}}, "required": ["approved"]});
     InterruptDraft::new(kind, names::PLAN_REVIEW).with_schema(schema)
 }
 
+/// Returns the interrupt for free text.
 fn user_input() -> InterruptDraft {
     let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
     InterruptDraft::new(RequestKind::UserInput, "input_required").with_schema(schema)
 }
 
+/// Returns the interrupt for a class that the adapter does not know. The type that the framework expects becomes the schema of the
+/// reply, if it is a plain one.
 fn unknown_interrupt(class: &str, response_type: Option<&str>) -> InterruptDraft {
     let mut draft = InterruptDraft::new(RequestKind::Other, format!("{}{class}", names::REASON_PREFIX));
     let kind = match response_type.map(class_of) {
@@ -314,6 +324,7 @@ fn asked(data: Json<'_>) -> Option<String> {
     }
 }
 
+/// Returns the last text of a response that is not blank.
 fn last_text(response: &AgentResponse<'_>) -> String {
     response.messages.iter().rev().map(Message::text).find(|text| !text.trim().is_empty()).unwrap_or_default()
 }

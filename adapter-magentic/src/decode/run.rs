@@ -145,6 +145,7 @@ impl Run {
         self.requests.retain(|asked| asked.request.id != id);
     }
 
+    /// Queues an event. The first one starts the run.
     pub(super) fn emit(&mut self, event: SourceEvent) {
         if matches!(self.phase, Phase::Before) {
             self.phase = Phase::Running;
@@ -152,10 +153,12 @@ impl Run {
         self.out.push_back(event);
     }
 
+    /// Returns the next event, or `None` until more lines arrive.
     pub(super) fn poll(&mut self) -> Option<SourceEvent> {
         self.out.pop_front()
     }
 
+    /// Returns `true` after the terminal event. Later lines belong to the next run, or are counted as late.
     pub(super) fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
     }

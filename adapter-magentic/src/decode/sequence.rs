@@ -40,6 +40,7 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
+    /// Returns a sequence that holds at most `max_held` early lines of `max_bytes` together.
     pub(super) fn new(max_held: usize, max_bytes: usize) -> Self {
         Self { next: 0, loose: false, held: BTreeMap::new(), held_bytes: 0, max_held, max_bytes }
     }

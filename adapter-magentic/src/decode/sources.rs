@@ -136,6 +136,7 @@ impl Sources {
         Some((seat.source.clone(), seat.inside.values().cloned().collect()))
     }
 
+    /// Returns the entry of an executor. The older classes prefix the ids of agents; both forms lead to one entry.
     fn seat(&mut self, id: &str) -> Option<&mut Seat> {
         let id = match id.strip_prefix(LEGACY_PREFIX) {
             Some(agent) if self.executors.contains_key(agent) => agent,
@@ -160,6 +161,7 @@ impl Sources {
 /// Returns `true` if an executor's id is derived from the author's name, as builders do: with other punctuation or case, or
 /// with the prefix of the older packages.
 fn same_agent(executor: &str, author: &str) -> bool {
+    /// Returns the letters and digits of a name in lower case: frameworks write one name in several ways.
     fn letters(name: &str) -> impl Iterator<Item = char> {
         name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
     }

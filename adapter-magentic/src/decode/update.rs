@@ -104,10 +104,12 @@ pub(super) struct Terms {
 }
 
 impl Terms {
+    /// Returns `true` if no fragment of the message follows.
     fn is_whole(self) -> bool {
         self.form != Form::Fragment
     }
 
+    /// Returns `true` if the message repeats emitted content.
     fn is_restated(self) -> bool {
         self.form == Form::Restated
     }
@@ -147,6 +149,7 @@ impl Run {
         }
     }
 
+    /// Emits a text, unless it restates an emitted one.
     fn handle_text(&mut self, head: &MessageHead, text: TextBlock, replace: bool, terms: Terms) {
         if terms.is_restated() {
             return;
@@ -263,10 +266,12 @@ impl Run {
         }
     }
 
+    /// Emits a block of a message.
     pub(super) fn append(&mut self, head: &MessageHead, block: ContentBlock, mode: Mode, last: bool) {
         self.emit_update(head.update(block, mode, last));
     }
 
+    /// Emits an update. An empty text that does not end its message is dropped.
     fn emit_update(&mut self, update: Update) {
         let empty = matches!(&update.block, ContentBlock::Text(TextBlock { text }) if text.is_empty());
         self.produced |= update.channel == Channel::Answer && !empty;
@@ -276,6 +281,7 @@ impl Run {
         }
     }
 
+    /// Reports token usage. Of a total (`replace`) only what the turn has not reported yet is emitted.
     fn spend(&mut self, turn: &str, source: &Source, details: Json<'_>, replace: bool) {
         let usage = usage(details);
         let new = if replace { self.spending.total(turn, &usage) } else { self.spending.add(turn, usage) };

@@ -54,6 +54,7 @@ impl Spending {
         self.turns.remove(turn);
     }
 
+    /// Returns the counts of a turn. Beyond the limit of turns all further ones share one entry.
     fn turn(&mut self, turn: &str) -> &mut Usage {
         let room = self.turns.len() < self.max || self.turns.contains_key(turn);
         self.turns.entry(if room { turn.to_owned() } else { String::new() }).or_default()

@@ -171,6 +171,7 @@ impl Run {
         }
     }
 
+    /// Records that an executor works. Beyond the limit no further executor is recorded.
     pub(super) fn start_turn(&mut self, executor: &str) {
         let name = ByteString::from(executor);
         if !self.turns.contains(&name) && self.turns.len() < self.max_turns {
@@ -212,6 +213,7 @@ impl Run {
     }
 }
 
+/// Returns the name of a step from its iteration.
 pub(super) fn superstep(iteration: Option<u64>) -> ByteString {
     match iteration {
         Some(iteration) => format!("superstep {iteration}").into(),
@@ -256,6 +258,7 @@ pub(super) fn payload(data: Json<'_>) -> Payload<'_> {
     read.unwrap_or(Payload::Other)
 }
 
+/// Returns the message in a payload. Returns `None` for any other payload.
 fn read_message(data: Json<'_>) -> Option<Message<'_>> {
     match payload(data) {
         Payload::Message(message) => Some(*message),

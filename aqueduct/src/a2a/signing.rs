@@ -20,6 +20,7 @@ use crate::error::Error;
 
 /// The prefix of the DER form of a public key (RFC 8410; RFC 5480), before its bytes.
 const ED25519_KEY: &[u8] = &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+/// The start of a public P-256 key in DER (`SubjectPublicKeyInfo`, RFC 5480); the uncompressed point, 65 bytes, follows.
 const P256_KEY: &[u8] = &[
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
     0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
@@ -28,6 +29,7 @@ const P256_KEY: &[u8] = &[
 const EDDSA: &str = "EdDSA";
 const ES256: &str = "ES256";
 
+/// The private key, by the algorithm of its signatures (RFC 7518, RFC 8037).
 enum Private {
     Ed25519(Ed25519KeyPair),
     P256(EcdsaKeyPair),

@@ -1,4 +1,9 @@
 //! AG-UI: serves agents of a [`Runs`](aqueduct_runs::Runs) over it, and calls remote agents.
+//!
+//! | for | use |
+//! |---|---|
+//! | serving own agents | [`router`], or [`router_with`] and [`AguiProtocol`] for settings |
+//! | calling a remote agent | [`RemoteAgent`], as an agent of `Runs` |
 
 #[cfg(feature = "http")]
 pub mod remote;

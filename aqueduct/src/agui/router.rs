@@ -173,12 +173,18 @@ async fn watch(
     let run = RunId::from(run);
     let (parts, _) = request.into_parts();
     let declared = query.protocol_version.as_deref();
-    let agent = shared.runs.agent_of(&caller(&parts), &run).await.unwrap_or_default();
+    // An encoder without the settings of the agent, or without what the watcher has seen, would send other events.
+    let state = match shared.runs.find_run(&caller(&parts), &run).await {
+        Ok(state) => state,
+        Err(error) => return Refusal::from(error).into_response(),
+    };
     let encoding = negotiate(accept(&parts.headers), declared);
-    let mut encoder = Box::new(shared.protocol.watcher(&agent, declared, encoding));
+    let mut encoder = Box::new(shared.protocol.watcher(&state.meta.agent, declared, encoding));
     let last_id = parts.headers.get("last-event-id").and_then(|id| EventPosition::parse(id.to_str().ok()?));
     let seen = last_id.map_or_else(|| query.after.unwrap_or(0), |position| position.after());
-    threads::catch_up(&shared, &run, seen, &mut encoder).await;
+    if let Err(refusal) = threads::catch_up(&shared, &state, seen, &mut encoder).await {
+        return refusal.into_response();
+    }
     let Some(after) = query.after.filter(|_| !parts.headers.contains_key("last-event-id")) else {
         return watch_run(&shared.runs, &run, &parts, encoder, &shared.options).await;
     };

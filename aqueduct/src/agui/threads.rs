@@ -70,7 +70,7 @@ pub(super) async fn restate(
         return Ok(stream_response(&plan.position, events, Box::new(encoder), &shared.options));
     }
     reader.fold_asked(plan.run, &mut held).await?;
-    catch_up(shared, &plan.run.meta.run_id, plan.position.after(), &mut inner).await;
+    catch_up(shared, plan.run, plan.position.after(), &mut inner).await?;
     let first = (plan.position.number <= 1).then(|| First::After(reader.snapshots(&held, plan.run)));
     let events = shared.runs.watch(&caller, &plan.run.meta.public_id(), plan.position.after()).await?;
     let encoder = Restating { inner: Box::new(inner), first };
@@ -115,14 +115,25 @@ pub(super) async fn repeat(
 
 /// Applies the events up to this number to an encoder with state: its reader has seen them. If the log no longer
 /// contains the first events of the run, the encoder lacks them.
-pub(super) async fn catch_up(shared: &Shared, run: &RunId, after: u64, encoder: &mut WatcherEncoder) {
-    let mut at = 0;
+///
+/// # Errors
+///
+/// Returns a refusal if the log cannot be read: the reader would get other events than before.
+pub(super) async fn catch_up(
+    shared: &Shared,
+    run: &RunState,
+    after: u64,
+    encoder: &mut WatcherEncoder,
+) -> Result<(), Refusal> {
+    let mut at = run.earliest.saturating_sub(1);
     while encoder.has_state() && at < after {
-        let Ok(page) = shared.runs.run_log().read(run, at, PAGE).await else { return };
-        let Some(last) = page.events.last().map(|event| event.number) else { return };
+        let page = shared.runs.run_log().read(&run.meta.run_id, at, PAGE).await;
+        let page = page.map_err(|error| lost(&error))?;
+        let Some(last) = page.events.last().map(|event| event.number) else { return Ok(()) };
         page.events.iter().filter(|event| event.number <= after).for_each(|event| encoder.skip(&event.event));
         at = last;
     }
+    Ok(())
 }
 
 /// The run to send, and the position to start from.

@@ -12,17 +12,21 @@
 //! all open calls, and the next one may succeed. Limits hold per agent and per process. A call that waits for its turn waits
 //! at most as long as a connection may take.
 
+mod settings;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aqueduct_core::service::BoxFuture;
-use aqueduct_transport_http::{CallGuard, CallRefused, CallWatch, ClientError};
+use aqueduct_transport_http::{CallGuard, CallRefused, CallWatch, Error as HttpError};
 use http::StatusCode;
 use http::request::Parts;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+
+pub use self::settings::{AgentHealth, CareSettings};
 
 /// The code of a call that was not sent because its agent is at its limit.
 pub const BUSY: &str = "upstream_busy";
@@ -36,93 +40,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// agent that is down is not called twice as often as one that is up.
 const RETRY_BUDGET: u32 = 100;
 const RETRY_COST: u32 = 10;
-
-/// Limits on the calls to one remote agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CareSettings {
-    /// Calls and streams at once; `None` for no limit.
-    pub concurrency: Option<usize>,
-    /// Calls per second, with bursts of as many; `None` for no limit.
-    pub rate: Option<u32>,
-    /// The number of retries of a connect.
-    pub connect_retries: u32,
-    /// Consecutive calls that do not reach the agent before the circuit opens for `pause`; 0 for never.
-    pub failures: u32,
-    /// How long the circuit stays open.
-    pub pause: Duration,
-    /// How long a call waits for its turn.
-    pub patience: Duration,
-}
-
-impl Default for CareSettings {
-    fn default() -> Self {
-        Self {
-            concurrency: None,
-            rate: None,
-            connect_retries: 2,
-            failures: 5,
-            pause: Duration::from_secs(10),
-            patience: Duration::from_secs(5),
-        }
-    }
-}
-
-impl CareSettings {
-    /// Limits concurrent calls and streams.
-    pub fn with_concurrency(mut self, most: Option<usize>) -> Self {
-        self.concurrency = most;
-        self
-    }
-
-    /// Limits calls per second.
-    pub fn with_rate(mut self, most: Option<u32>) -> Self {
-        self.rate = most;
-        self
-    }
-
-    /// Sets the number of retries of a connect.
-    pub fn with_connect_retries(mut self, retries: u32) -> Self {
-        self.connect_retries = retries;
-        self
-    }
-
-    /// Sets the number of consecutive failures that open the circuit, and for how long.
-    pub fn with_circuit(mut self, failures: u32, pause: Duration) -> Self {
-        (self.failures, self.pause) = (failures, pause);
-        self
-    }
-
-    /// Sets how long a call waits for its turn.
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
-    }
-}
-
-/// The results of the last calls to an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct AgentHealth {
-    /// Unset while the circuit is open.
-    pub is_available: bool,
-    /// Calls and streams that are open.
-    pub in_flight: usize,
-    /// Consecutive failures.
-    pub failures: u32,
-    /// Why the last call failed; `None` if it was answered, or there was none.
-    pub last_failure: Option<String>,
-    /// The time since the last response.
-    pub answered_ago: Option<Duration>,
-    /// Connections opened. Further calls reused one.
-    pub connects: u64,
-    /// Calls sent.
-    pub calls: u64,
-    /// Retries of connects.
-    pub retries: u64,
-    /// How often the circuit opened.
-    pub circuit_opened: u64,
-}
 
 /// The circuit and the token bucket of one agent.
 #[derive(Debug)]
@@ -283,6 +200,7 @@ impl Care {
         self.handle_absent(why);
     }
 
+    /// Counts a call that found no agent, and opens the circuit at the limit.
     fn handle_absent(&self, why: String) {
         let mut state = self.state();
         state.failures = state.failures.saturating_add(1);
@@ -319,10 +237,10 @@ impl CallGuard for CareGuard {
         }
     }
 
-    fn handle_failure(&mut self, error: &ClientError) {
-        let is_broken = matches!(error, ClientError::Request { .. });
-        let is_absent = matches!(error, ClientError::Connect { .. })
-            || matches!(error, ClientError::Timeout { .. } if !self.is_settled);
+    fn handle_failure(&mut self, error: &HttpError) {
+        let is_broken = matches!(error, HttpError::Request { .. });
+        let is_absent = matches!(error, HttpError::Connect { .. })
+            || matches!(error, HttpError::Timeout { .. } if !self.is_settled);
         if is_broken {
             self.care.handle_broken(error.to_string(), self.begun_at);
         } else if is_absent {
@@ -406,125 +324,4 @@ fn chance() -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn head() -> Parts {
-        http::Request::new(()).into_parts().0
-    }
-
-    fn absent() -> ClientError {
-        ClientError::Connect { upstream: "http://a".to_owned(), reason: "refused".to_owned() }
-    }
-
-    async fn begin(watch: &CareWatch) -> Result<Box<dyn CallGuard>, CallRefused> {
-        watch.begin(&mut head()).await
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_circuit_opens_tries_one_call_and_closes() {
-        let settings = CareSettings::default().with_circuit(2, Duration::from_secs(10));
-        let watch = CareWatch(Arc::new(Care::new(settings, None)));
-        for _ in 0..2 {
-            begin(&watch).await.unwrap().handle_failure(&absent());
-        }
-        let refused = begin(&watch).await.unwrap_err();
-        assert_eq!(refused.code, CIRCUIT_OPEN);
-        assert!(
-            refused.reason.contains("2 calls in a row") && refused.reason.contains("refused"),
-            "{refused:?}"
-        );
-        tokio::time::advance(Duration::from_secs(10)).await;
-        let mut trial = begin(&watch).await.unwrap();
-        assert_eq!(begin(&watch).await.unwrap_err().code, CIRCUIT_OPEN, "one call tries");
-        trial.handle_failure(&absent());
-        drop(trial);
-        assert!(begin(&watch).await.is_err(), "it failed: the pause begins again");
-        tokio::time::advance(Duration::from_secs(10)).await;
-        drop(begin(&watch).await.unwrap());
-        let mut trial = begin(&watch).await.expect("a trial that its caller gave up leaves room for another");
-        trial.handle_head(StatusCode::BAD_REQUEST);
-        drop(trial);
-        let health = watch.0.health();
-        assert!(health.is_available && health.failures == 0 && health.in_flight == 0, "{health:?}");
-        assert_eq!(health.circuit_opened, 1);
-        assert!(begin(&watch).await.is_ok(), "an agent that answers with an error is there");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn calls_that_one_cut_broke_are_one_failure() {
-        let watch = CareWatch(Arc::new(Care::new(CareSettings::default(), None)));
-        let cut = || ClientError::Request {
-            upstream: "http://a".to_owned(),
-            reason: "connection closed".to_owned(),
-        };
-        let mut under_way = Vec::new();
-        for _ in 0..38 {
-            under_way.push(begin(&watch).await.unwrap());
-        }
-        tokio::time::advance(Duration::from_millis(1)).await;
-        for call in &mut under_way {
-            call.handle_failure(&cut());
-        }
-        let health = watch.0.health();
-        assert!(health.is_available && health.failures == 1, "{health:?}");
-        for _ in 0..4 {
-            tokio::time::advance(Duration::from_millis(1)).await;
-            begin(&watch).await.unwrap().handle_failure(&cut());
-        }
-        assert_eq!(
-            begin(&watch).await.unwrap_err().code,
-            CIRCUIT_OPEN,
-            "calls that begin and break do count"
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn calls_wait_for_their_turn_and_not_for_ever() {
-        let settings =
-            CareSettings::default().with_concurrency(Some(1)).with_patience(Duration::from_secs(1));
-        let watch = CareWatch(Arc::new(Care::new(settings, None)));
-        let first = begin(&watch).await.unwrap();
-        let refused = begin(&watch).await.unwrap_err();
-        assert_eq!((refused.code, refused.reason.contains("`limits.concurrency` = 1")), (BUSY, true));
-        drop(first);
-        assert!(begin(&watch).await.is_ok());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_trial_that_is_given_up_while_it_waits_is_no_trial() {
-        let settings =
-            CareSettings::default().with_circuit(1, Duration::from_secs(1)).with_concurrency(Some(1));
-        let watch = CareWatch(Arc::new(Care::new(settings, None)));
-        let mut held = begin(&watch).await.unwrap();
-        held.handle_failure(&absent());
-        tokio::time::advance(Duration::from_secs(1)).await;
-        // It waits for the place of the first call, and its caller goes.
-        assert!(tokio::time::timeout(Duration::from_secs(1), begin(&watch)).await.is_err());
-        drop(held);
-        assert!(begin(&watch).await.is_ok());
-        assert_eq!(watch.0.health().in_flight, 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_rate_lets_bursts_pass_and_then_paces() {
-        let settings = CareSettings::default().with_rate(Some(2)).with_patience(Duration::from_secs(1));
-        let watch = CareWatch(Arc::new(Care::new(settings, None)));
-        let begun_at = Instant::now();
-        for _ in 0..4 {
-            drop(begin(&watch).await.unwrap());
-        }
-        assert_eq!(begun_at.elapsed().as_millis() / 100, 10, "two at once, then two in a second");
-    }
-
-    #[test]
-    fn connects_are_tried_again_within_a_budget() {
-        let watch = CareWatch(Arc::new(Care::new(CareSettings::default(), None)));
-        let first = watch.retry_connect(1).unwrap();
-        assert!((100..=150).contains(&first.as_millis()), "{first:?}");
-        assert!(watch.retry_connect(2).unwrap() >= Duration::from_millis(200));
-        assert_eq!(watch.retry_connect(3), None, "as often as is configured");
-        let paid = (0..100).filter(|_| watch.retry_connect(1).is_some()).count();
-        assert_eq!(paid, 8, "the budget is spent");
-    }
-}
+mod tests;

@@ -1,9 +1,10 @@
 //! Describes failed calls as failures of runs: a stable code, and one sentence with the cause.
 
 use aqueduct_core::RunFailure;
-use aqueduct_transport_http::ClientError;
+use aqueduct_transport_http::Error as HttpError;
 use bytes::Bytes;
 use http::{Response, header};
+use serde_json::json;
 
 /// The code of a run whose agent cannot be reached.
 pub const UNREACHABLE: &str = "upstream_unreachable";
@@ -14,6 +15,9 @@ pub const REFUSED: &str = "upstream_refused";
 /// The code of a run whose agent requires credentials, or other credentials.
 pub const UNAUTHORIZED: &str = "upstream_unauthorized";
 
+/// The code of a run whose takeover did not find the agent's work.
+pub const OWNER_LOST: &str = "gateway_lost";
+
 /// The longest quotation of an error body, in characters. A longer body is an error page.
 const MESSAGE_CHARS: usize = 200;
 
@@ -23,23 +27,34 @@ pub fn unsent(message: String) -> RunFailure {
 }
 
 /// Returns the failure of a run for a failed request.
-pub fn failure_of(error: &ClientError) -> RunFailure {
+pub fn failure_of(error: &HttpError) -> RunFailure {
     match error {
-        ClientError::NotAStream(response) => refused(response),
+        HttpError::NotAStream(response) => refused(response),
         error => RunFailure::new(failure_code(error), error.to_string()),
     }
 }
 
+/// Returns the failure of a takeover whose agent does not respond, or no longer has the task.
+pub fn work_lost(failure: &RunFailure) -> RunFailure {
+    let message = format!(
+        "the gateway that ran this is gone, and the agent could not be asked to go on ({}): run it again",
+        &*failure.message
+    );
+    let mut lost = RunFailure::new(OWNER_LOST, message);
+    lost.details = Some(json!({ "reason": &*failure.code }));
+    lost
+}
+
 /// Returns the code of a run that fails with this error.
-pub fn failure_code(error: &ClientError) -> &'static str {
+pub fn failure_code(error: &HttpError) -> &'static str {
     match error {
-        ClientError::NotAStream(_) => REFUSED,
-        ClientError::Connect { .. } => UNREACHABLE,
-        ClientError::NotSent { code, .. } => code,
+        HttpError::NotAStream(_) => REFUSED,
+        HttpError::Connect { .. } => UNREACHABLE,
+        HttpError::NotSent { code, .. } => code,
         #[cfg(feature = "tls")]
-        ClientError::Tls(_) => UNREACHABLE,
-        ClientError::Timeout { .. } => TIMEOUT,
-        ClientError::Events { .. } | ClientError::BodyTooLong { .. } => RunFailure::UPSTREAM_INVALID,
+        HttpError::Tls(_) => UNREACHABLE,
+        HttpError::Timeout { .. } => TIMEOUT,
+        HttpError::Events { .. } | HttpError::BodyTooLong { .. } => RunFailure::UPSTREAM_INVALID,
         _ => RunFailure::UPSTREAM_ENDED,
     }
 }

@@ -16,6 +16,8 @@ mod memory;
 mod settings;
 
 use std::sync::Arc;
+#[cfg(feature = "a2a")]
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(any(feature = "a2a", feature = "agui"))]
 use aqueduct_core::RunFailure;
@@ -28,7 +30,8 @@ use crate::error::Error;
 use bounds::{Bounds, Origin, Reach};
 pub use care::{AgentHealth, BUSY, CIRCUIT_OPEN, Care, CareSettings, CareWatch};
 pub use describe::{
-    REFUSED, TIMEOUT, UNAUTHORIZED, UNREACHABLE, describe_refusal, failure_code, failure_of, is_json, unsent,
+    OWNER_LOST, REFUSED, TIMEOUT, UNAUTHORIZED, UNREACHABLE, describe_refusal, failure_code, failure_of,
+    is_json, unsent, work_lost,
 };
 pub use memory::ThreadMemory;
 pub use settings::{RemoteSettings, Secret};
@@ -41,6 +44,9 @@ pub struct Connection {
     headers: Vec<(HeaderName, HeaderValue)>,
     care: Arc<Care>,
     bounds: Bounds,
+    /// The number of calls so far.
+    #[cfg(feature = "a2a")]
+    calls: Arc<AtomicU64>,
 }
 
 /// Headers of a call's context that are also sent to allowed hosts: they identify no caller.
@@ -68,7 +74,15 @@ impl Connection {
             credentials: settings.credentials.clone(),
             headers: settings.headers.clone(),
             bounds: Bounds::new(own, &settings.hosts),
+            #[cfg(feature = "a2a")]
+            calls: Arc::default(),
         })
+    }
+
+    /// Returns the id of the next call, unique among the calls of this connection: some servers treat a repeated id as a repetition.
+    #[cfg(feature = "a2a")]
+    pub(crate) fn next_call_id(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Checks whether `url`, which a card may name, may be called.
@@ -149,6 +163,7 @@ fn client_config(settings: &RemoteSettings) -> ClientConfig {
     ClientConfig {
         limits,
         timeouts,
+        dial: settings.dial.clone(),
         #[cfg(feature = "tls")]
         tls: settings.tls.clone(),
         ..ClientConfig::default()

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aqueduct_transport_http::CallWatch;
+use aqueduct_transport_http::{CallWatch, Dial};
 use http::{HeaderName, HeaderValue};
 
 use super::care::CareSettings;
@@ -54,6 +54,8 @@ pub struct RemoteSettings {
     pub care: CareSettings,
     /// Observes the calls that are sent: measurements, trace context.
     pub watch: Option<Arc<dyn CallWatch>>,
+    /// Opens the connections of calls over HTTP, in place of sockets and TLS.
+    pub dial: Option<Arc<dyn Dial>>,
     /// Trusted authorities and the client certificate; by default the public authorities and none.
     #[cfg(feature = "tls")]
     pub tls: aqueduct_transport_http::tls::ClientTls,
@@ -71,6 +73,7 @@ impl Default for RemoteSettings {
             frame_bytes: FRAME_BYTES,
             care: CareSettings::default(),
             watch: None,
+            dial: None,
             #[cfg(feature = "tls")]
             tls: aqueduct_transport_http::tls::ClientTls::default(),
         }
@@ -137,6 +140,12 @@ impl RemoteSettings {
     /// Sets the observer of calls.
     pub fn with_watch(mut self, watch: Arc<dyn CallWatch>) -> Self {
         self.watch = Some(watch);
+        self
+    }
+
+    /// Opens the connections of calls over HTTP by `dial`, in place of sockets and TLS. Calls over gRPC do not use it.
+    pub fn with_dial(mut self, dial: Arc<dyn Dial>) -> Self {
+        self.dial = Some(dial);
         self
     }
 

@@ -7,14 +7,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Chunks of an unpaced stream.
-pub(crate) const CHUNKS: u64 = 200_000;
-/// The text of a chunk. Its mark `~` occurs nowhere else.
+use crate::shapes::{Shape, chunk_of, shape};
+
+/// The text of an idle stream. Its mark `~` occurs nowhere else.
 const WORDS: &str = "some twenty bytes ok~";
-/// The same as a piece of an answer that comes in status texts: a space at its end says that more follows.
-const FRAGMENT: &str = "some twenty bytes o~ ";
-/// The same as a progress report.
-const NOTICE: &str = "Reading twenty bytes~…";
 /// The time between two chunks of a paced stream.
 const PACE: Duration = Duration::from_millis(20);
 /// The size of a write in a burst: about the capacity of a socket.
@@ -39,6 +35,9 @@ async fn serve(mut socket: TcpStream) -> std::io::Result<()> {
         return answer_card(&mut socket, mode).await;
     }
     let call: Value = serde_json::from_slice(&body)?;
+    if call["method"] == "tasks/cancel" {
+        return answer_cancel(&mut socket, &call["id"]).await;
+    }
     let stream = Stream { id: call["id"].to_string() };
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     socket.write_all(head.as_bytes()).await?;
@@ -46,11 +45,9 @@ async fn serve(mut socket: TcpStream) -> std::io::Result<()> {
         json!({"kind": "task", "id": "task-1", "contextId": "context-1", "status": {"state": "working"}});
     socket.write_all(stream.frame(&working.to_string()).as_bytes()).await?;
     match mode {
-        "burst" => stream.burst(&mut socket).await?,
-        "fragments" => stream.statuses(FRAGMENT, &mut socket).await?,
-        "notices" => stream.statuses(NOTICE, &mut socket).await?,
         "paced" => return stream.paced(&mut socket).await,
-        _ => return stream.idle(&mut socket).await,
+        "idle" => return stream.idle(&mut socket).await,
+        mode => stream.burst(shape(mode).unwrap(), &mut socket).await?,
     }
     let done = json!({
         "kind": "status-update", "taskId": "task-1", "contextId": "context-1",
@@ -68,8 +65,19 @@ async fn answer_card(socket: &mut TcpStream, mode: &str) -> std::io::Result<()> 
         "defaultInputModes": ["text"], "defaultOutputModes": ["text"],
     })
     .to_string();
+    answer(socket, &card).await
+}
+
+/// Answers that the task is cancelled: a relay cancels it when its client has left.
+async fn answer_cancel(socket: &mut TcpStream, id: &Value) -> std::io::Result<()> {
+    let task =
+        json!({"kind": "task", "id": "task-1", "contextId": "context-1", "status": {"state": "canceled"}});
+    answer(socket, &json!({"jsonrpc": "2.0", "id": id, "result": task}).to_string()).await
+}
+
+async fn answer(socket: &mut TcpStream, json: &str) -> std::io::Result<()> {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length:";
-    socket.write_all(format!("{head} {}\r\n\r\n{card}", card.len()).as_bytes()).await?;
+    socket.write_all(format!("{head} {}\r\n\r\n{json}", json.len()).as_bytes()).await?;
     socket.shutdown().await
 }
 
@@ -84,35 +92,14 @@ impl Stream {
     }
 
     fn chunk(&self, words: &str, append: bool) -> String {
-        self.frame(&format!(
-            r#"{{"kind":"artifact-update","taskId":"task-1","contextId":"context-1","artifact":{{"artifactId":"artifact-1","parts":[{{"kind":"text","text":"{words}"}}]}},"append":{append}}}"#
-        ))
+        self.frame(&chunk_of(words, append))
     }
 
-    async fn burst(&self, socket: &mut TcpStream) -> std::io::Result<()> {
-        socket.write_all(self.chunk(WORDS, false).as_bytes()).await?;
-        let chunk = self.chunk(WORDS, true);
-        let together = u64::try_from(BATCH / chunk.len()).unwrap();
-        let batch = chunk.repeat(BATCH / chunk.len());
-        let left = CHUNKS - 1;
-        for _ in 0..left / together {
-            socket.write_all(batch.as_bytes()).await?;
-        }
-        let rest = usize::try_from(left % together).unwrap();
-        socket.write_all(chunk.repeat(rest).as_bytes()).await
-    }
-
-    /// A status text, as Strands sends it: with a message id of its own and a time.
-    fn status(&self, words: &str, number: u64) -> String {
-        self.frame(&format!(
-            r#"{{"contextId":"context-1","final":false,"kind":"status-update","status":{{"message":{{"contextId":"context-1","kind":"message","messageId":"38be2194-678a-4ac5-8d9f-{number:012x}","parts":[{{"kind":"text","text":"{words}"}}],"role":"agent","taskId":"task-1"}},"state":"working","timestamp":"2026-11-17T04:08:12.214170+00:00"}},"taskId":"task-1"}}"#
-        ))
-    }
-
-    async fn statuses(&self, words: &str, socket: &mut TcpStream) -> std::io::Result<()> {
+    /// Writes all items of a shape, as fast as the relay reads them.
+    async fn burst(&self, shape: &Shape, socket: &mut TcpStream) -> std::io::Result<()> {
         let mut batch = String::new();
-        for number in 0..CHUNKS {
-            batch.push_str(&self.status(words, number));
+        for number in 0..shape.chunks {
+            batch.push_str(&self.frame(&(shape.item)(number)));
             if batch.len() >= BATCH {
                 socket.write_all(batch.as_bytes()).await?;
                 batch.clear();

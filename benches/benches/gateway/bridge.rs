@@ -90,6 +90,9 @@ struct Update<'a> {
     artifact: Option<Content<'a>>,
     #[serde(borrow)]
     status: Option<Status<'a>>,
+    /// Of a bare message.
+    #[serde(borrow, default)]
+    parts: Vec<Part<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -116,9 +119,9 @@ fn translate(read: &mut BytesMut, out: &mut Vec<u8>) {
         let frame = std::str::from_utf8(&read[done + "data: ".len()..done + length]).unwrap();
         done += length + 2;
         let frame: Frame<'_> = serde_json::from_str(frame).unwrap();
-        let Update { artifact, status } = frame.result;
+        let Update { artifact, status, parts } = frame.result;
         let contents = artifact.into_iter().chain(status.and_then(|status| status.message));
-        for part in contents.flat_map(|content| content.parts) {
+        for part in contents.flat_map(|content| content.parts).chain(parts) {
             out.extend_from_slice(
                 br#"data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"message-1","delta":"#,
             );

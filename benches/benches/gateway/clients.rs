@@ -1,6 +1,6 @@
 //! The clients. They read bytes and search for marks; their own cost is not measured.
 //!
-//! * `drain`: reads one unpaced stream to its end and prints `done`;
+//! * `drain <streams> <chunks>`: reads unpaced streams to their ends, one after another, and prints `done`;
 //! * `hold <streams>`: opens streams, reads the first bytes of each, prints `open`, and holds them;
 //! * `listen <streams> <seconds>`: opens paced streams, prints `open`, and after that time the latencies.
 
@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use aqueduct_benches::pace::{listen_for, read_times};
 
-use crate::agent::CHUNKS;
 use crate::relays::{a2a_request, agui_request};
 
 /// Enough bytes to know that the stream has started.
@@ -21,7 +20,7 @@ pub(crate) fn run(role: &str, arguments: &[&str]) {
     let numbers: Vec<usize> = numbers.iter().map(|number| number.parse().unwrap()).collect();
     let open = |number: usize| open(address, protocol, path, number);
     match (role, numbers.as_slice()) {
-        ("drain", []) => drain(open(0)),
+        ("drain", [streams, chunks]) => drain_all((0..*streams).map(open), *chunks as u64),
         ("hold", [streams]) => hold((0..*streams).map(open)),
         ("listen", [streams, seconds]) => listen((0..*streams).map(open), *seconds as u64),
         _ => panic!("no client {role}"),
@@ -47,15 +46,24 @@ fn open(address: &str, protocol: &str, path: &str, number: usize) -> TcpStream {
     socket
 }
 
-/// Reads until every chunk has arrived.
-fn drain(mut socket: TcpStream) {
-    let mut missing = CHUNKS;
-    let mut buffer = vec![0; 256 * 1024];
-    while missing > 0 {
-        let read = socket.read(&mut buffer).unwrap();
-        assert!(read > 0, "{missing} chunks are missing");
-        let marks = memchr::memchr_iter(b'~', &buffer[..read]).count();
-        missing = missing.saturating_sub(u64::try_from(marks).unwrap());
+/// Reads the stream to its end, and counts the marks of the texts in it.
+fn drain(mut socket: TcpStream) -> u64 {
+    let (mut marks, mut buffer) = (0, vec![0; 256 * 1024]);
+    loop {
+        match socket.read(&mut buffer).unwrap() {
+            0 => return marks,
+            read => {
+                marks += u64::try_from(memchr::memchr_iter(b'~', &buffer[..read]).count()).unwrap();
+            }
+        }
+    }
+}
+
+/// Reads the streams of one round, one after another.
+fn drain_all(streams: impl Iterator<Item = TcpStream>, chunks: u64) {
+    for socket in streams {
+        let marks = drain(socket);
+        assert!(marks >= chunks, "the relay passed on {marks} of {chunks} texts");
     }
     println!("done");
 }

@@ -8,8 +8,8 @@
 //!                                   └ `@ag-ui/a2a` with `@ag-ui/encoder` in node
 //! ```
 //!
-//! * `burst`: one stream as fast as it goes, in artifact chunks and in status texts, in CPU of the relay and in time of the
-//!   clock;
+//! * `burst`: one stream as fast as it goes, in artifact chunks and in every shape of status texts (`shapes`), in CPU of the
+//!   relay and in time of the clock;
 //! * `telemetry`: the burst with traces and metrics exported, against none, asked in turn;
 //! * `paced`: a hundred and four hundred streams of fifty chunks a second;
 //! * `idle`: memory of a started and silent stream, at ten thousand, or as many as the limit of open files allows;
@@ -32,6 +32,7 @@ mod bridge;
 mod clients;
 mod parts;
 mod relays;
+mod shapes;
 mod start;
 mod telemetry;
 

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use aqueduct_benches::process::{Server, float};
 
-use crate::agent::CHUNKS;
 use crate::relays::Relay;
+use crate::shapes::{SHAPES, Shape};
 
 /// Rounds of a burst that count. One more goes before them.
 const ROUNDS: usize = 5;
@@ -19,13 +19,6 @@ const WARM_UP: u64 = 50;
 /// Files that a relay needs in addition to those of its streams.
 const OTHER_FILES: u64 = 2 * WARM_UP + 60;
 
-/// The bursts by their modes.
-const BURSTS: [(&str, &str); 3] = [
-    ("burst", "artifact chunks"),
-    ("fragments", "status texts, pieces of the answer"),
-    ("notices", "status texts, progress reports"),
-];
-
 /// Picks a figure out of a round: CPU and time of the clock of every relay.
 type Pick<'p> = dyn Fn(&[(f64, f64)]) -> f64 + 'p;
 
@@ -33,14 +26,15 @@ type Pick<'p> = dyn Fn(&[(f64, f64)]) -> f64 + 'p;
 pub(crate) fn burst() {
     let agent = Server::own("agent", &[]);
     let relays: Vec<Relay> = Relay::all(&agent).collect();
-    for (mode, what) in BURSTS {
-        println!("\none stream of {CHUNKS} {what} of about 20 bytes, unpaced, medians of {ROUNDS} rounds");
+    for shape in &SHAPES {
+        let Shape { name, chunks, .. } = shape;
+        println!("\n{name}: streams of {chunks} texts of 21 bytes, unpaced, medians of {ROUNDS} rounds");
         println!(
             "{:<22} {:>13} {:>9} {:>10} {:>13}",
             "", "CPU µs/chunk", "x proxy", "x bridge", "clock µs/chunk"
         );
         let rounds: Vec<Vec<(f64, f64)>> =
-            (0..=ROUNDS).map(|_| relays.iter().map(|relay| drain(relay, mode)).collect()).skip(1).collect();
+            (0..=ROUNDS).map(|_| relays.iter().map(|relay| drain(relay, shape)).collect()).skip(1).collect();
         let figure = |pick: &Pick<'_>| median(rounds.iter().map(|round| pick(round)).collect());
         for (place, relay) in relays.iter().enumerate() {
             let cpu = figure(&|round| round[place].0);
@@ -56,12 +50,13 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Microseconds per chunk of one burst: of CPU, and of the clock.
-pub(crate) fn drain(relay: &Relay, mode: &str) -> (f64, f64) {
+/// Microseconds per chunk of one round: of CPU, and of the clock.
+pub(crate) fn drain(relay: &Relay, shape: &Shape) -> (f64, f64) {
     let (before, begun) = (relay.server.process.cpu(), Instant::now());
-    assert_eq!(relay.client("drain", mode, &[]).line(), "done");
+    assert_eq!(relay.client("drain", shape.mode, &[shape.streams, shape.chunks]).line(), "done");
     let clock = begun.elapsed().as_secs_f64() * 1e6;
-    (float(relay.server.process.cpu() - before) / 1e3 / float(CHUNKS), clock / float(CHUNKS))
+    let chunks = float(shape.streams * shape.chunks);
+    (float(relay.server.process.cpu() - before) / 1e3 / chunks, clock / chunks)
 }
 
 /// Memory before, during and after a peak of streams whose clients leave.

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use aqueduct_benches::process::{Process, Server};
 use serde_json::json;
 
+use crate::shapes::SHAPES;
+
 /// A relay, and the request of its clients.
 pub(crate) struct Relay {
     pub(crate) name: &'static str,
@@ -58,10 +60,12 @@ pub(crate) fn aqueduct_with(agent: &str, more: &str) -> Option<Relay> {
     let mut toml =
         "[server]\nconnections = 30000\n[runs]\nlimit = 30000\n[log]\nlevel = \"warn\"\n".to_owned();
     toml.push_str(more);
-    for mode in ["burst", "fragments", "notices", "paced", "idle"] {
+    for mode in SHAPES.iter().map(|shape| shape.mode).chain(["paced", "idle"]) {
         let a2a =
             format!("a2a = {{ url = \"http://{agent}/{mode}\", binding = \"jsonrpc\", version = \"0.3\" }}");
-        write!(toml, "[agents.{mode}]\n{a2a}\ntimeouts.idle = \"1h\"\n").unwrap();
+        // Clients that have left are gone at once, as for the other relays: a run goes on for a minute by default.
+        let more = "timeouts.idle = \"1h\"\non_disconnect = \"cancel\"";
+        write!(toml, "[agents.{mode}]\n{a2a}\n{more}\n").unwrap();
     }
     std::fs::write(&config, toml).unwrap();
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()];

@@ -10,6 +10,7 @@ use axum::Router;
 
 use crate::parts::drain;
 use crate::relays::{Relay, aqueduct_with};
+use crate::shapes::SHAPES;
 
 /// Rounds that count. One more goes before them, in which buffers come to rest.
 const ROUNDS: usize = 21;
@@ -54,7 +55,7 @@ fn rounds(relays: &[Relay]) -> Vec<Vec<f64>> {
     let round = |first: usize| {
         let mut round = vec![0.0; relays.len()];
         for place in (0..relays.len()).map(|step| (first + step) % relays.len()) {
-            round[place] = drain(&relays[place], "burst").0;
+            round[place] = drain(&relays[place], &SHAPES[0]).0;
         }
         round
     };

@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use aqueduct_benches::pace::{listen_for, now, read_times, sent_at};
 use aqueduct_core::BlockEvent;
+use aqueduct_transport_grpc::raw::BytesCodec;
 use aqueduct_transport_grpc::{Client, ClientConfig};
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::Bytes;
 use futures_util::StreamExt as _;
-use tonic::Status;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 use crate::service::{MESSAGE_BYTES, prompt};
 
@@ -133,7 +132,7 @@ async fn open_bytes(
     client.ready().await.unwrap();
     let request = tonic::Request::new(Bytes::from(format!("{messages} {batch}")));
     let path = "/bench.Bench/Stream".parse().unwrap();
-    client.server_streaming(request, path, RawCodec).await.unwrap().into_inner()
+    client.server_streaming(request, path, BytesCodec).await.unwrap().into_inner()
 }
 
 fn hold(address: &str, protocol: &str, streams: usize) {
@@ -212,42 +211,4 @@ async fn listen(address: &str, protocol: &str, streams: usize, seconds: u64) {
     }
     listen_for(&mut collected, Duration::from_secs(seconds)).await;
     tokio::task::spawn_blocking(wait).await.unwrap();
-}
-
-/// Passes messages through unchanged.
-#[derive(Debug, Clone, Copy, Default)]
-struct RawCodec;
-
-impl Codec for RawCodec {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        *self
-    }
-
-    fn decoder(&mut self) -> Self {
-        *self
-    }
-}
-
-impl Encoder for RawCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for RawCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
-    }
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use aqueduct_benches_counts::Failure;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use aqueduct_runlog::codec::{Decoder, Encoder};
 use aqueduct_runlog::{Follow, MemoryLog, RunLog, RunMeta};
 use futures_util::{FutureExt as _, StreamExt as _};
 
 use crate::stream::deltas;
-use crate::{EVENTS, Failure, case, is_wanted};
+use crate::{EVENTS, case, is_wanted};
 
 const FOREVER: Timestamp = Timestamp(1 << 52);
 

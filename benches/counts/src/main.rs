@@ -20,8 +20,7 @@ mod stream;
 
 use std::hint::black_box;
 
-/// The reason why a case could not run.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+use aqueduct_benches_counts::Failure;
 
 /// Events of a case: enough that opening a run is below a hundredth of the figure.
 pub(crate) const EVENTS: usize = 2_000;

@@ -126,15 +126,15 @@ impl Draft {
         };
         let missing = match &whole {
             None => text,
-            Some(said) if text.trim() == said.trim() => "",
-            Some(said) => match text.strip_prefix(said.as_str()) {
+            Some(held) if text.trim() == held.trim() => "",
+            Some(held) => match text.strip_prefix(held.as_str()) {
                 Some(rest) => rest,
                 None => return self.replace_text(text),
             },
         };
         match self.parts.last_mut() {
             _ if missing.is_empty() => {}
-            Some(Part::Text(said)) => said.push_str(missing),
+            Some(Part::Text(held)) => held.push_str(missing),
             _ => self.parts.push(Part::Text(missing.to_owned())),
         }
     }

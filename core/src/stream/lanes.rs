@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 
-use super::memory::Memory;
 use super::outlet::Outlet;
 use super::steps::Steps;
 use super::text::TextSpans;
@@ -18,6 +17,7 @@ use crate::block::ToolResult;
 use crate::error::Error;
 use crate::event::{BlockEvent, Lane};
 use crate::id::{BlockId, LaneId, MessageId, ToolCallId};
+use crate::recent::RecentMap;
 use crate::run::LaneOutcome;
 use crate::source::Source;
 
@@ -33,7 +33,7 @@ pub(super) struct LaneState {
     pub(super) tools: ToolCalls,
     pub(super) steps: Steps,
     /// Block ids of progress cards, for later changes of the cards.
-    pub(super) activities: Memory<MessageId, BlockId>,
+    pub(super) activities: RecentMap<MessageId, BlockId>,
 }
 
 impl LaneState {
@@ -45,7 +45,7 @@ impl LaneState {
             texts: TextSpans::default(),
             tools: ToolCalls::default(),
             steps: Steps::default(),
-            activities: Memory::default(),
+            activities: RecentMap::default(),
         }
     }
 
@@ -67,7 +67,7 @@ pub(super) struct LaneTable {
     root: LaneState,
     root_lane: Arc<Lane>,
     open: HashMap<ByteString, LaneState, foldhash::fast::RandomState>,
-    closed: Memory<ByteString, LaneState>,
+    closed: RecentMap<ByteString, LaneState>,
 }
 
 impl LaneTable {
@@ -78,8 +78,12 @@ impl LaneTable {
             root: LaneState::new(Some(Arc::clone(&root_lane))),
             root_lane,
             open: HashMap::default(),
-            closed: Memory::default(),
+            closed: RecentMap::default(),
         }
+    }
+
+    pub(super) fn root_lane(&self) -> &Arc<Lane> {
+        &self.root_lane
     }
 
     /// Returns the state of a source's lane if it is open.
@@ -101,6 +105,15 @@ impl LaneTable {
             return Some(&self.root);
         }
         self.open.get(source.path()).or_else(|| self.closed.get(&ByteString::from(source.path())))
+    }
+
+    /// Returns the state of a source's lane for changes, as [`known`](Self::known).
+    pub(super) fn known_mut(&mut self, source: &Source) -> Option<&mut LaneState> {
+        if source.is_root() {
+            return Some(&mut self.root);
+        }
+        let closed = &mut self.closed;
+        self.open.get_mut(source.path()).or_else(|| closed.get_mut(&ByteString::from(source.path())))
     }
 
     /// Opens the lane of a source after its ancestors. Does nothing if it is open.
@@ -156,7 +169,7 @@ impl LaneTable {
         state.opened = opened;
         state.texts.reopen();
         state.tools.reopen();
-        state.activities = Memory::default();
+        state.activities = RecentMap::default();
         self.open.insert(key, state);
     }
 

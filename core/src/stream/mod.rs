@@ -32,7 +32,6 @@ mod custom;
 mod ending;
 mod lanes;
 mod limits;
-mod memory;
 mod outlet;
 mod pending;
 mod restore;
@@ -188,7 +187,7 @@ impl StreamContext {
                 Ok(())
             }
             // The host stores checkpoints. A context without host has no use for them.
-            SourceEvent::Checkpoint(_) => Ok(()),
+            SourceEvent::Checkpoint(_) | SourceEvent::Position(_) => Ok(()),
             SourceEvent::Failed(failure) => {
                 self.fail(failure);
                 Ok(())
@@ -254,6 +253,11 @@ impl StreamContext {
         self.out.poll()
     }
 
+    /// Returns the lane of the agent that the run was started for.
+    pub fn root_lane(&self) -> &Arc<Lane> {
+        self.lanes.root_lane()
+    }
+
     /// Returns `true` once the run has ended. Events may still wait to be polled.
     pub fn is_ended(&self) -> bool {
         self.ended
@@ -291,6 +295,12 @@ impl StreamContext {
             None => text::TextSpans::default().plan(fragment),
         };
         if matches!(plan, Plan::Nothing) {
+            // The end of a message needs no open lane, but a different text after it is another message.
+            if update.last
+                && let Some(state) = self.lanes.known_mut(&update.source)
+            {
+                state.texts.handle_last(kind, update, &mut self.out);
+            }
             return Ok(());
         }
         let (lane, state) = self.lanes.open(&update.source, &mut self.out)?;

@@ -7,7 +7,7 @@ use bytestring::ByteString;
 use super::limits::Limits;
 use crate::error::Error;
 use crate::event::BlockEvent;
-use crate::fingerprint::hash_bytes;
+use crate::fingerprint::hash_text;
 use crate::id::{BlockId, IdMint, MessageId, RunId, ToolCallId};
 
 /// Ids of a source that a run emits unchanged. Beyond that every block gets a minted id, so memory is bounded (8 bytes an
@@ -75,7 +75,7 @@ impl Outlet {
 
     /// Marks an id as used, so that it is not emitted again.
     pub(super) fn take(&mut self, id: &str) {
-        self.taken.insert(hash_bytes(0, id.as_bytes()));
+        self.taken.insert(hash_text(id));
     }
 
     /// Emits message ids unchanged from now on.
@@ -132,7 +132,7 @@ impl Outlet {
             && given.len() <= KEPT_ID_BYTES
             && self.taken.len() < KEPT_IDS
             && !self.mint.could_mint(given)
-            && self.taken.insert(hash_bytes(0, given.as_bytes()));
+            && self.taken.insert(hash_text(given));
         free.then(|| BlockId::new(crate::id::detach(given)))
     }
 

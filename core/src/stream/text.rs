@@ -24,12 +24,12 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 
-use super::memory::Memory;
 use super::outlet::Outlet;
 use crate::error::Error;
 use crate::event::{BlockEvent, BlockHead, EndReason, Lane, SpanKind};
-use crate::fingerprint::{Fingerprint, Relation, hash_bytes};
+use crate::fingerprint::{Fingerprint, Relation, hash_text};
 use crate::id::{BlockId, MessageId};
+use crate::recent::RecentMap;
 use crate::update::{Channel, Mode, Track, Update};
 use key::Key;
 pub(super) use key::origin;
@@ -91,9 +91,9 @@ pub(super) struct TextSpans {
     /// The open span of the main track. Separate from the others because nearly all streams have only this one.
     main: Option<Span>,
     others: HashMap<Track, Span, foldhash::fast::RandomState>,
-    memory: Memory<Key, EmittedText>,
+    memory: RecentMap<Key, EmittedText>,
     /// The block or id that represents each source message, for the tool calls that belong to it.
-    messages: Memory<MessageId, Owner>,
+    messages: RecentMap<MessageId, Owner>,
     /// The key of the span that ended last: an aggregate without id restates it.
     latest: Option<Key>,
 }
@@ -250,7 +250,7 @@ impl TextSpans {
 
     /// Called when the lane is opened again: earlier texts stay remembered, but their blocks no longer belong to the lane.
     pub(super) fn reopen(&mut self) {
-        self.messages = Memory::default();
+        self.messages = RecentMap::default();
     }
 
     fn open(
@@ -312,7 +312,7 @@ impl TextSpans {
     }
 
     /// Ends the open block of an update that is the last of its message.
-    fn handle_last(&mut self, kind: SpanKind, update: &Update, out: &mut Outlet) {
+    pub(super) fn handle_last(&mut self, kind: SpanKind, update: &Update, out: &mut Outlet) {
         let key = self.restated_key(kind, update);
         if self.open_on(&update.track).is_some_and(|span| span.key == key) {
             self.interrupt(&update.track, EndReason::Complete, out);
@@ -374,7 +374,7 @@ impl Span {
             out.emit(BlockEvent::BlockDelta { block: Arc::clone(&self.head), delta: text });
         }
         if let Some(value) = encrypted {
-            self.emitted.sealed = Some(hash_bytes(0, value.as_bytes()));
+            self.emitted.sealed = Some(hash_text(&value));
             out.emit(BlockEvent::ThinkingEncrypted { block: Arc::clone(&self.head), value });
         }
     }
@@ -386,5 +386,5 @@ impl Span {
 
 /// Returns the encrypted form, unless the message has already emitted it.
 fn new_seal(encrypted: Option<ByteString>, emitted: &EmittedText) -> Option<ByteString> {
-    encrypted.filter(|value| !value.is_empty() && emitted.sealed != Some(hash_bytes(0, value.as_bytes())))
+    encrypted.filter(|value| !value.is_empty() && emitted.sealed != Some(hash_text(value)))
 }

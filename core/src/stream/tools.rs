@@ -18,7 +18,6 @@ use std::sync::Arc;
 use bytestring::ByteString;
 
 use super::call::{Call, emit_replacing};
-use super::memory::Memory;
 use super::outlet::Outlet;
 use super::text::{TextSpans, origin};
 use crate::block::{ToolOutput, ToolResult, ToolUse};
@@ -26,6 +25,7 @@ use crate::error::Error;
 use crate::event::{BlockEvent, BlockHead, EndReason, Lane, Origin, ToolResultEvent};
 use crate::fingerprint::{JsonFingerprint, Relation, hash_bytes};
 use crate::id::{BlockId, MessageId, ToolCallId};
+use crate::recent::RecentMap;
 use crate::update::{Mode, Update};
 
 /// The identity of a call in its source; calls without id are counted.
@@ -51,9 +51,9 @@ struct Answered {
 pub(super) struct ToolCalls {
     unanswered: HashMap<CallKey, Call, foldhash::fast::RandomState>,
     by_arrival: BTreeMap<u64, CallKey>,
-    answered: Memory<CallKey, Answered>,
+    answered: RecentMap<CallKey, Answered>,
     /// The emitted result of each source message.
-    results: Memory<MessageId, BlockId>,
+    results: RecentMap<MessageId, BlockId>,
     /// The number of calls that have not ended: open ones, and those that wait for their name.
     open: usize,
     /// The call that fragments without id belong to.
@@ -251,7 +251,7 @@ impl ToolCalls {
 
     /// Called when the lane is opened again: earlier results no longer belong to the lane.
     pub(super) fn reopen(&mut self) {
-        self.results = Memory::default();
+        self.results = RecentMap::default();
     }
 
     /// Returns `true` if an equal result was emitted before.

@@ -1,9 +1,9 @@
 //! Serves a streaming model as an agent. `cargo run -p aqueduct-examples-llm <address of chat/completions> <model> [port]`
 use aqueduct::prelude::*;
-use aqueduct_transport_http::{Client, ClientConfig, ClientError};
+use aqueduct_transport_http::{Client, ClientConfig, Error};
 use futures_util::StreamExt as _;
 
-fn model(url: String, model: String, input: RunInput) -> impl Stream<Item = Result<Update, ClientError>> {
+fn model(url: String, model: String, input: RunInput) -> impl Stream<Item = Result<Update, Error>> {
     async_stream::try_stream! {
         let messages = json!([{ "role": "user", "content": input.text() }]);
         let body = json!({ "model": model, "stream": true, "messages": messages }).to_string();
@@ -16,7 +16,7 @@ fn model(url: String, model: String, input: RunInput) -> impl Stream<Item = Resu
             let text = chunk.pointer("/choices/0/delta/content").and_then(Value::as_str);
             yield Update::text(text.unwrap_or_default().to_owned());
         }
-        Err(ClientError::Cut { upstream: model, reason: "it ended without [DONE]".to_owned() })?;
+        Err(Error::Cut { upstream: model, reason: "it ended without [DONE]".to_owned() })?;
     }
 }
 

@@ -39,40 +39,43 @@ pub(super) fn json(data: &[u8]) {
     check_balanced(events);
 }
 
-/// Handles status texts of one task, one per line, in every shape of streaming. A line that starts with `=` is the artifact.
+/// Every shape of streaming. The digit of its index selects it.
+const SHAPES: [StreamShape; 6] = [
+    StreamShape::Auto,
+    StreamShape::Notices,
+    StreamShape::Fragments,
+    StreamShape::Cumulative,
+    StreamShape::Deltas,
+    StreamShape::Answer,
+];
+
+/// Handles status texts of one task, one per line, in the shape of streaming that the first byte selects. A line that starts
+/// with `=` is the artifact.
 pub(super) fn shapes(data: &[u8]) {
-    for shape in [
-        StreamShape::Auto,
-        StreamShape::Notices,
-        StreamShape::Fragments,
-        StreamShape::Cumulative,
-        StreamShape::Deltas,
-        StreamShape::Answer,
-    ] {
-        let mut config = ClientConfig::default();
-        config.decode.stream = shape;
-        let mut client = client(config);
-        let mut events = Vec::new();
-        for (n, line) in lines(data).take(64).enumerate() {
-            let payload = match line.strip_prefix('=') {
-                Some(text) => json!({ "artifactUpdate": { "taskId": "t", "contextId": "c",
-                    "artifact": { "artifactId": "a", "parts": [{ "text": text }] }, "append": n % 2 == 0 } }),
-                None => json!({ "statusUpdate": { "taskId": "t", "contextId": "c",
-                    "status": { "state": "TASK_STATE_WORKING",
-                        "message": { "messageId": format!("m{}", n % 3), "role": "ROLE_AGENT", "parts": [{ "text": line }] } } } }),
-            };
-            client.handle_frame(Frame::data(&ByteString::from(
-                json!({ "jsonrpc": "2.0", "id": 1, "result": payload }).to_string(),
-            )));
-            events.extend(std::iter::from_fn(|| client.poll_event()));
-        }
-        let end = json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": { "state": "TASK_STATE_COMPLETED" } } });
-        client.handle_frame(Frame::data(&ByteString::from(
-            json!({ "jsonrpc": "2.0", "id": 1, "result": end }).to_string(),
-        )));
+    let Some((choice, data)) = data.split_first() else { return };
+    let Some(shape) = SHAPES.get(usize::from(*choice) % SHAPES.len()) else { return };
+    let mut config = ClientConfig::default();
+    config.decode.stream = *shape;
+    let mut client = client(config);
+    let mut events = Vec::new();
+    let mut handle = |result: serde_json::Value| {
+        let payload = json!({ "jsonrpc": "2.0", "id": 1, "result": result }).to_string();
+        client.handle_frame(Frame::data(&ByteString::from(payload)));
         events.extend(std::iter::from_fn(|| client.poll_event()));
-        check_balanced(events);
+    };
+    for (n, line) in lines(data).take(64).enumerate() {
+        handle(match line.strip_prefix('=') {
+            Some(text) => json!({ "artifactUpdate": { "taskId": "t", "contextId": "c",
+                "artifact": { "artifactId": "a", "parts": [{ "text": text }] }, "append": n % 2 == 0 } }),
+            None => json!({ "statusUpdate": { "taskId": "t", "contextId": "c",
+                "status": { "state": "TASK_STATE_WORKING",
+                    "message": { "messageId": format!("m{}", n % 3), "role": "ROLE_AGENT", "parts": [{ "text": line }] } } } }),
+        });
     }
+    handle(
+        json!({ "statusUpdate": { "taskId": "t", "contextId": "c", "status": { "state": "TASK_STATE_COMPLETED" } } }),
+    );
+    check_balanced(events);
 }
 
 /// Decodes messages of both protobuf packages. The first byte selects the method of a request.

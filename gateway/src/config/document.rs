@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{ConfigError, Place};
+use super::error::{ConfigError, Location};
 use super::keys::{Build, Key, Keys};
 use super::kind::{Kind, Wrong};
 use super::shape::Section;
@@ -92,15 +92,15 @@ impl<'t> Document<'t> {
         }
     }
 
-    fn place(&self, span: &Range<usize>) -> Place {
+    fn place(&self, span: &Range<usize>) -> Location {
         let index = span.start.checked_sub(self.text.len() + 1);
         if let Some(name) = index.and_then(|index| self.variables.get(index)) {
-            return Place::Environment((*name).to_owned());
+            return Location::Environment((*name).to_owned());
         }
         let before = self.text.get(..span.start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        Place::File { path: self.path.to_owned(), line, column }
+        Location::File { path: self.path.to_owned(), line, column }
     }
 
     fn fail(&self, span: &Range<usize>, key: String, what: String) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// The place of a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Location {
     /// In a file; line and column are counted from 1.
     File {
         /// The file.
@@ -19,7 +19,7 @@ pub enum Place {
     Environment(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
@@ -32,7 +32,7 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// The place of the value.
-    pub place: Place,
+    pub place: Location,
     /// The dotted key; empty if the file is not valid TOML.
     pub key: String,
     /// The error and the expected value.

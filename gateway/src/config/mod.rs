@@ -40,7 +40,7 @@ use std::io::Write;
 use std::path::Path;
 
 pub(crate) use document::{At, Environment, default_of, read};
-pub use error::{ConfigError, Place};
+pub use error::{ConfigError, Location};
 pub(crate) use keys::{Build, Key, Keys, keys, rows};
 pub use kind::Share;
 pub(crate) use kind::{Choice, Delay, Flag, Json, Kind, LongCount, Text, Word, Wrong, choices, words};
@@ -64,13 +64,7 @@ pub fn command(
     notes: &mut dyn Write,
 ) -> exit::Code {
     let path = &args.config;
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) => {
-            writeln!(notes, "aqueduct config: {} cannot be read: {error}", path.display()).ok();
-            return exit::USAGE;
-        }
-    };
+    let Some(text) = read_file(path, notes) else { return exit::USAGE };
     match load_with_warnings(path, &text, environment) {
         Ok((config, warnings)) => {
             for warning in &warnings {
@@ -100,13 +94,7 @@ pub fn print(
     notes: &mut dyn Write,
 ) -> exit::Code {
     let path = &args.config;
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) => {
-            writeln!(notes, "aqueduct config: {} cannot be read: {error}", path.display()).ok();
-            return exit::USAGE;
-        }
-    };
+    let Some(text) = read_file(path, notes) else { return exit::USAGE };
     match effective(path, &text, environment) {
         Ok(text) => {
             write!(out, "{text}").ok();
@@ -119,6 +107,15 @@ pub fn print(
             exit::FAILED
         }
     }
+}
+
+/// Reads the file of a command. Reports an error and returns `None` if it cannot be read.
+fn read_file(path: &Path, notes: &mut dyn Write) -> Option<String> {
+    let read = std::fs::read_to_string(path);
+    read.inspect_err(|error| {
+        writeln!(notes, "aqueduct config: {} cannot be read: {error}", path.display()).ok();
+    })
+    .ok()
 }
 
 /// Returns the configuration as the gateway uses it, as TOML: the file, the environment over it, and the defaults. Secrets

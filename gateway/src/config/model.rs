@@ -9,19 +9,26 @@ use std::time::Duration;
 
 pub use aqueduct::remote::Secret;
 use aqueduct_adapter_a2a::config::StreamShape;
-use aqueduct_adapter_agui::config::{Errors, Interrupts, Subagents};
-use aqueduct_core::IntermediateView;
 
-use super::build::{ClientTlsKeys, RunLogKeys, ServerTlsKeys, SourceKeys};
+use super::build::{ClientTlsKeys, RunLogKeys, ServerTlsKeys};
 use super::keys::keys;
 use super::kind::{
-    Address, BaseUrl, Count, Delay, File, Flag, HeaderName, Host, LongCount, Origin, SecretName, Share,
-    ShareOfOne, Size, Text, Url, Whole, Word, choices, words,
+    Address, BaseUrl, Count, Delay, File, Flag, Host, LongCount, Origin, SecretName, Share, ShareOfOne, Size,
+    Text, Url, Word,
 };
 use super::quotas::{PrincipalQuotas, Quotas};
 use super::shape::{Inline, List, Maybe, Named, Needed, Section};
 use crate::source::replay::Speed;
 use crate::source::script::Script;
+
+mod agent;
+mod choice;
+
+pub use agent::{Agent, Circuit, Limits, Timeouts};
+pub use choice::{
+    A2aBinding, A2aExposure, A2aVersion, CardAccess, DialectChoice, JwtAlgorithm, LogFormat, LogLevel,
+    OnDisconnect, OnLogLoss, OtlpProtocol, PushAccess, Questions, RelateBy, Role,
+};
 
 keys! {
     /// The whole configuration.
@@ -210,251 +217,6 @@ keys! {
         admin_role: Option<String> as Maybe<Text>,
         /// Trusted authorities and client certificate for fetching keys.
         tls: Option<ClientTls> as Maybe<Section<ClientTlsKeys>>,
-    }
-
-    /// `[agents.NAME]`.
-    pub struct Agent {
-        /// The description of the agent in `GET /agents`.
-        description: String as Text,
-        /// The source of the agent's stream.
-        source: AgentSource as Inline<SourceKeys>,
-        /// The AG-UI dialect of the output; `auto` uses the version that the client declares.
-        dialect: DialectChoice as Word<DialectChoice> = "auto",
-        /// How sub-agents are shown. Without it: `attributed` in 1.0, `tool` in 0.0.59.
-        subagents: Option<Subagents> as Maybe<Word<Subagents>>,
-        /// How intermediate text is shown.
-        intermediate: IntermediateView as Word<IntermediateView> = "reasoning",
-        /// How interrupts are shown. Without it: `interrupt` in 1.0, `text` in 0.0.59.
-        interrupts: Option<Interrupts> as Maybe<Word<Interrupts>>,
-        /// How a failure is shown: `text` writes it as a message too, for frontends that show nothing of `RUN_ERROR` and a
-        /// failed tool as done. Without it: `error` in 1.0, `text` in 0.0.59.
-        errors: Option<Errors> as Maybe<Word<Errors>>,
-        /// Whether a text of a sub-agent begins with its name (`**historian:** …`) where `subagents` is `inline` or `tool`. Without it:
-        /// no in 1.0, yes in 0.0.59.
-        labels: Option<bool> as Maybe<Flag>,
-        /// The A2A bindings in the agent's card, best first.
-        bindings: Vec<A2aBinding> as List<Word<A2aBinding>> = "[\"jsonrpc\", \"rest\", \"grpc\"]",
-        /// Public keys (PEM), one of which must have signed the card of an `a2a` agent.
-        card_keys: Vec<PathBuf> as List<File> = "[]",
-        /// Which callers may read the A2A card: those that may run the agent, or all.
-        card: CardAccess as Word<CardAccess> = "agent",
-        /// Timeouts.
-        timeouts: Timeouts as Section<Timeouts>,
-        /// Limits of size and number.
-        limits: Limits as Section<Limits>,
-        /// Retries of a failed connect, with growing pauses, and at most one retry per ten calls.
-        retries: u32 as Whole = "2",
-        /// The circuit breaker of the agent.
-        circuit: Circuit as Section<Circuit>,
-        /// Names of headers of the caller that are forwarded to the agent.
-        forward_headers: Vec<String> as List<HeaderName> = "[]",
-        /// The bearer token that is sent to the agent.
-        credentials: Option<Secret> as Maybe<SecretName>,
-        /// Bearer tokens that give access to this agent, as `server.tokens`: prefer `[principals.NAME]`.
-        tokens: Vec<Secret> as List<SecretName> = "[]",
-        /// Principals (`NAME`, `TENANT:NAME`) whose calls of this agent may be related to runs of other principals: supervisors with a token of their own.
-        supervisors: Vec<String> as List<Text> = "[]",
-        /// Who answers interrupts of the agent (`input-required`) when a supervisor calls it through the gateway: the supervisor, or the user of the run.
-        questions: Questions as Word<Questions> = "supervisor",
-        /// Whether a run without watchers continues.
-        on_disconnect: OnDisconnect as Word<OnDisconnect> = "continue",
-        /// How long a run without watchers waits for one before it is cancelled.
-        grace: Duration as Delay = "60s",
-        /// Trusted authorities and client certificate for calls to the agent.
-        tls: Option<ClientTls> as Maybe<Section<ClientTlsKeys>>,
-    }
-
-    /// `[agents.NAME.timeouts]`.
-    pub struct Timeouts {
-        /// The timeout of connecting to the agent.
-        connect: Duration as Delay = "5s",
-        /// The timeout from a request to the head of its response.
-        response: Duration as Delay = "5m",
-        /// The timeout of an agent's stream without a byte.
-        idle: Duration as Delay = "5m",
-        /// The longest duration of a run.
-        run: Duration as Delay = "1h",
-        /// How long the user's reply to an interrupt of a sub-agent (`questions = "user"`) is awaited, while the calling agent waits.
-        reply: Duration as Delay = "10m",
-    }
-
-    /// `[agents.NAME.limits]`.
-    pub struct Limits {
-        /// The largest event of the agent's stream. Frontends accept no more.
-        frame: usize as Size = "10MiB",
-        /// Sub-agents open at once in one run.
-        lanes: usize as Count = "1024",
-        /// Blocks open at once in one sub-agent.
-        blocks: usize as Count = "256",
-        /// Concurrent calls and streams of the agent. Further ones wait for `timeouts.connect`, then fail as `upstream_busy`.
-        concurrency: Option<usize> as Maybe<Count>,
-        /// Calls to the agent per second, with bursts of as many. Further ones wait as long, and fail likewise.
-        rate: Option<usize> as Maybe<Count>,
-    }
-
-    /// `[agents.NAME.circuit]`.
-    pub struct Circuit {
-        /// Consecutive calls that do not reach the agent before none is sent for `pause`; 0 for never. Calls meanwhile fail as `upstream_circuit_open`.
-        failures: u32 as Whole = "5",
-        /// How long no call is sent; then one call probes.
-        pause: Duration as Delay = "10s",
-    }
-}
-
-words! {
-    Subagents { "attributed" => Attributed, "inline" => Inline, "tool" => Tool, "hidden" => Hidden }
-    Errors { "error" => Error, "text" => Text }
-    StreamShape {
-        "auto" => Auto, "notices" => Notices, "fragments" => Fragments, "cumulative" => Cumulative,
-        "deltas" => Deltas, "answer" => Answer,
-    }
-    IntermediateView { "reasoning" => Reasoning, "text" => Text, "hidden" => Hidden }
-    Interrupts { "interrupt" => Interrupt, "text" => Text }
-}
-
-choices! {
-    /// Which addresses A2A clients may register for push notifications.
-    pub enum PushAccess {
-        /// None: push notifications are refused.
-        #[default]
-        Off = "off",
-        /// Addresses of the public internet.
-        Public = "public",
-        /// Any address that the gateway can reach.
-        Any = "any",
-    }
-
-    /// Who answers an interrupt of a sub-agent that a supervisor calls.
-    pub enum Questions {
-        /// The supervisor that called it; the user's run contains a notice.
-        #[default]
-        Supervisor = "supervisor",
-        /// The user: the interrupt of the sub-agent becomes an interrupt of the run, and the supervisor's call
-        /// continues with the reply.
-        User = "user",
-    }
-
-    /// `log.level`.
-    #[expect(missing_docs, reason = "the names are those of every logger")]
-    pub enum LogLevel {
-        Error = "error",
-        Warn = "warn",
-        #[default]
-        Info = "info",
-        Debug = "debug",
-        Trace = "trace",
-    }
-
-    /// `log.format`.
-    pub enum LogFormat {
-        /// For people.
-        #[default]
-        Text = "text",
-        /// One JSON object per line.
-        Json = "json",
-    }
-
-    /// The transport of OTLP.
-    #[expect(missing_docs, reason = "the names are those of the protocol")]
-    pub enum OtlpProtocol {
-        #[default]
-        Grpc = "grpc",
-        Http = "http",
-    }
-
-    /// How the call of a sub-agent is related to a run.
-    pub enum RelateBy {
-        /// By the token that the agent of the run received.
-        #[default]
-        Token = "token",
-        /// By the trace id of W3C `traceparent`.
-        Trace = "trace",
-        /// By the A2A context id.
-        Context = "context",
-    }
-
-    /// What a principal may access beside its own runs.
-    pub enum Role {
-        /// No other runs.
-        #[default]
-        User = "user",
-        /// Lists, watches and cancels the runs of all principals.
-        Admin = "admin",
-    }
-
-    /// A signature algorithm of JWTs.
-    #[expect(missing_docs, reason = "the names are those of RFC 7518 and RFC 8037")]
-    pub enum JwtAlgorithm {
-        #[default]
-        Rs256 = "RS256",
-        Rs384 = "RS384",
-        Rs512 = "RS512",
-        Ps256 = "PS256",
-        Es256 = "ES256",
-        Es384 = "ES384",
-        EdDsa = "EdDSA",
-    }
-
-    /// The protocol binding of an A2A agent.
-    #[expect(missing_docs, reason = "the names are those of the protocol")]
-    pub enum A2aBinding {
-        #[default]
-        JsonRpc = "jsonrpc",
-        Rest = "rest",
-        Grpc = "grpc",
-    }
-
-    /// The version of A2A.
-    #[expect(missing_docs, reason = "the names are those of the protocol")]
-    pub enum A2aVersion {
-        #[default]
-        V1_0 = "1.0",
-        V0_3 = "0.3",
-    }
-
-    /// What the gateway serves at `/a2a/{name}` for an A2A agent.
-    pub enum A2aExposure {
-        /// A proxy: calls are forwarded to the agent.
-        #[default]
-        Proxy = "proxy",
-        /// A server of the gateway, over the runs of the agent.
-        Serve = "serve",
-    }
-
-    /// The AG-UI dialect of the output.
-    #[expect(missing_docs, reason = "the names are those of the protocol")]
-    pub enum DialectChoice {
-        #[default]
-        Auto = "auto",
-        V1_0 = "1.0",
-        V0_0_59 = "0.0.59",
-    }
-
-    /// Which callers may read the A2A card of an agent.
-    pub enum CardAccess {
-        /// Callers that may run the agent.
-        #[default]
-        Agent = "agent",
-        /// All callers.
-        Public = "public",
-    }
-
-    /// What the engine does with the agent's work after the log has lost the run.
-    pub enum OnLogLoss {
-        /// Cancels the work at the agent.
-        #[default]
-        Cancel = "cancel",
-        /// Lets the agent finish.
-        Keep = "keep",
-    }
-
-    /// What the engine does with a run whose last watcher has left.
-    pub enum OnDisconnect {
-        /// The run goes on, and is cancelled if no watcher returns within `grace`.
-        #[default]
-        Continue = "continue",
-        /// It is cancelled at once.
-        Cancel = "cancel",
     }
 }
 

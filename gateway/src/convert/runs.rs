@@ -62,9 +62,9 @@ impl Runs {
     }
 
     /// Returns the id of the next run, unique in the output even if the input repeats ids.
-    fn run_id(&mut self, told: Option<ByteString>) -> ByteString {
-        let told = self.run.clone().or_else(|| told.map(|run| run.to_string()));
-        let base = told.unwrap_or_else(|| format!("run-{}", self.begun));
+    fn run_id(&mut self, given: Option<ByteString>) -> ByteString {
+        let given = self.run.clone().or_else(|| given.map(|run| run.to_string()));
+        let base = given.unwrap_or_else(|| format!("run-{}", self.begun));
         let mut id = base.clone();
         let mut number = 2;
         while !self.used.insert(id.clone()) {

@@ -176,7 +176,7 @@ impl KeyStore {
     }
 
     /// Keeps keys that the new set still contains, and revokes the others.
-    fn replace(&self, set: Vec<VerifyingKey>) {
+    pub(super) fn replace(&self, set: Vec<VerifyingKey>) {
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *keys);
         for key in set {
@@ -265,5 +265,64 @@ fn algorithms(jwk: &Jwk) -> Option<Vec<Algorithm>> {
     match named.and_then(|named| Algorithm::from_str(&named).ok()) {
         Some(named) => of_kind.contains(&named).then(|| vec![named]),
         None => Some(of_kind),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ec(more: &Value) -> Value {
+        let mut key = json!({
+            "kty": "EC", "crv": "P-256", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+            "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0",
+        });
+        for (name, value) in more.as_object().into_iter().flatten() {
+            key[name] = value.clone();
+        }
+        key
+    }
+
+    fn algorithms_of(key: &Value) -> Option<Vec<Algorithm>> {
+        let keys = parse(json!({ "keys": [key] }).to_string().as_bytes()).ok()?;
+        keys.into_iter().next().map(|key| key.algorithms)
+    }
+
+    #[test]
+    fn a_key_verifies_the_algorithms_of_its_type_or_the_one_it_names() {
+        assert_eq!(algorithms_of(&ec(&json!({}))), Some(vec![Algorithm::ES256]));
+        assert_eq!(
+            algorithms_of(&ec(&json!({ "alg": "ES256", "use": "sig" }))),
+            Some(vec![Algorithm::ES256])
+        );
+        assert_eq!(algorithms_of(&ec(&json!({ "alg": "RS256" }))), None, "an algorithm of another type");
+        assert_eq!(algorithms_of(&ec(&json!({ "use": "enc" }))), None, "no key for signatures");
+        let rsa = json!({ "kty": "RSA", "n": "AQAB", "e": "AQAB" });
+        let all = vec![Algorithm::RS256, Algorithm::RS384, Algorithm::RS512, Algorithm::PS256];
+        assert_eq!(algorithms_of(&rsa), Some(all));
+        assert_eq!(algorithms_of(&json!({ "kty": "oct", "k": "AAAA" })), None, "every verifier could sign");
+    }
+
+    #[test]
+    fn a_set_without_a_usable_key_is_an_error_and_one_bad_key_is_not() {
+        assert!(parse(b"[]").is_err() && parse(br#"{"keys":[]}"#).is_err());
+        let set = json!({ "keys": [{ "kty": "EC" }, ec(&json!({ "kid": "a" }))] });
+        let keys = parse(set.to_string().as_bytes()).unwrap();
+        assert_eq!(keys.iter().map(|key| key.id.as_deref()).collect::<Vec<_>>(), [Some("a")]);
+    }
+
+    #[test]
+    fn keys_are_fetched_five_times_a_minute_and_not_before_a_pause_is_over() {
+        let (mut fetched, now) = (Fetched::default(), Instant::now());
+        for _ in 0..PER_MINUTE {
+            assert!(fetched.begin(now));
+        }
+        assert!(!fetched.begin(now + MINUTE - Duration::from_millis(1)));
+        assert!(fetched.begin(now + MINUTE), "the next minute");
+        fetched.next = Some(now + 2 * MINUTE);
+        assert!(!fetched.begin(now + 2 * MINUTE - Duration::from_millis(1)));
+        assert!(fetched.begin(now + 2 * MINUTE));
     }
 }

@@ -87,6 +87,12 @@ impl Issuer {
         self.keys.revoke_all();
     }
 
+    /// Replaces the keys.
+    #[cfg(any(test, feature = "testing"))]
+    pub(super) fn publish(&self, keys: Vec<VerifyingKey>) {
+        self.keys.replace(keys);
+    }
+
     /// Returns `true` if the claim `iss` names this issuer.
     pub(super) fn made(&self, claims: &Claims) -> bool {
         claims.get("iss").and_then(Value::as_str) == Some(self.config.issuer.as_str())
@@ -294,6 +300,74 @@ impl Issuers {
                 Some(issuer) => *issuer = old,
                 None => old.drop_all(),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn claims(value: Value) -> Claims {
+        match value {
+            Value::Object(claims) => claims,
+            other => panic!("no claims: {other}"),
+        }
+    }
+
+    #[test]
+    fn a_claim_is_found_by_its_name_before_a_path() {
+        let claims = claims(json!({ "a.b": 1, "a": { "b": 2, "c": { "d": 3 } } }));
+        assert_eq!(find(&claims, "a.b"), Some(&json!(1)));
+        assert_eq!(find(&claims, "a.c.d"), Some(&json!(3)));
+        assert_eq!((find(&claims, "a.x"), find(&claims, "x"), find(&claims, "x.b")), (None, None, None));
+    }
+
+    #[test]
+    fn a_list_is_an_array_or_words() {
+        let both = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
+        assert_eq!(list(&json!(["a", 1, "b"])), both);
+        assert_eq!(list(&json!(" b  a ")), both);
+        assert_eq!(list(&json!({ "a": "b" })), BTreeSet::new());
+    }
+
+    #[test]
+    fn an_expiry_has_seconds_with_or_without_fractions() {
+        assert_eq!(seconds(&json!(1_300_819_380)), Some(1_300_819_380));
+        assert_eq!(seconds(&json!(1_300_819_380.75)), Some(1_300_819_380));
+        assert_eq!(seconds(&json!("1300819380")), None);
+        assert!(expired(Some(Timestamp(1_300_819_380_999))).to_string().contains("2011-03-22T18:43:00Z"));
+        assert!(!expired(None).to_string().contains("at"));
+    }
+
+    #[test]
+    fn claims_are_read_from_three_parts_of_at_most_16_kib() {
+        let of = |claims: &Value| format!("h.{}.s", URL_SAFE_NO_PAD.encode(claims.to_string()));
+        assert_eq!(claims_of(&of(&json!({ "sub": "ann" }))), Some(claims(json!({ "sub": "ann" }))));
+        assert_eq!(claims_of(&of(&json!(["sub"]))), None, "claims are an object");
+        let token = of(&json!({ "sub": "ann" }));
+        assert_eq!(claims_of(&format!("{token}.x")), None);
+        assert_eq!(claims_of(token.rsplit_once('.').unwrap().0), None);
+        let long = |length: usize| token.clone() + &"s".repeat(length - token.len());
+        assert!(claims_of(&long(TOKEN_BYTES)).is_some() && claims_of(&long(TOKEN_BYTES + 1)).is_none());
+    }
+
+    #[test]
+    fn a_configured_algorithm_is_the_one_of_its_name() {
+        use std::str::FromStr as _;
+        let all = [
+            (JwtAlgorithm::Rs256, "RS256"),
+            (JwtAlgorithm::Rs384, "RS384"),
+            (JwtAlgorithm::Rs512, "RS512"),
+            (JwtAlgorithm::Ps256, "PS256"),
+            (JwtAlgorithm::Es256, "ES256"),
+            (JwtAlgorithm::Es384, "ES384"),
+            (JwtAlgorithm::EdDsa, "EdDSA"),
+        ];
+        for (configured, name) in all {
+            assert_eq!(algorithm(configured), Algorithm::from_str(name).unwrap());
         }
     }
 }

@@ -17,6 +17,8 @@
 mod certificates;
 mod jwks;
 mod jwt;
+#[cfg(feature = "testing")]
+mod testing;
 mod tokens;
 
 use std::collections::BTreeSet;
@@ -30,6 +32,9 @@ use crate::config::{Agent, AgentSource, Config};
 use certificates::CertificateTable;
 use jwt::{Issuer, Issuers, Rejected};
 use tokens::TokenTable;
+
+#[cfg(feature = "testing")]
+pub use testing::check_proof;
 
 /// All proofs of a configuration.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use aqueduct_core::ByteString;
 use bytes::{Bytes, BytesMut};
 
-use super::{InputError, MAX_BYTES, Payload, Place, without_mark};
+use super::{InputError, MAX_BYTES, Payload, PayloadPosition, without_mark};
 
 /// The value that is being collected.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Value {
         }
         self.text.extend_from_slice(&content);
         if self.text.len() > MAX_BYTES {
-            let place = Place { line: self.line, indent: 0 };
+            let place = PayloadPosition { line: self.line, indent: 0 };
             return Err(place.error(1, 1, format!("the value is longer than {MAX_BYTES} bytes")));
         }
         if is_whole {
@@ -77,7 +77,7 @@ impl Value {
     fn emit(&mut self, text: &Bytes, is_last: bool, ready: &mut VecDeque<Payload>) -> Result<(), InputError> {
         let is_cut = is_last && self.depth > 0;
         self.depth = 0;
-        let place = Place { line: self.line, indent: 0 };
+        let place = PayloadPosition { line: self.line, indent: 0 };
         let trimmed = text.slice_ref(text.trim_ascii_end());
         let text = ByteString::try_from(trimmed).map_err(|_| invalid_utf8(place, text))?;
         ready.push_back(Payload { text, event: None, place, is_cut });
@@ -85,7 +85,7 @@ impl Value {
     }
 }
 
-fn invalid_utf8(place: Place, text: &[u8]) -> InputError {
+fn invalid_utf8(place: PayloadPosition, text: &[u8]) -> InputError {
     let valid = std::str::from_utf8(text).map_or_else(|error| error.valid_up_to(), str::len);
     let before = text.get(..valid).unwrap_or_default();
     let line = memchr::memchr_iter(b'\n', before).count() + 1;

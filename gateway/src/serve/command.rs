@@ -6,9 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use aqueduct_transport_http::Workers;
 
 use super::Listening;
 use super::reload::{Origin, stamp};
+use crate::chat::interrupts::Interrupts;
 use crate::cli::ServeArgs;
 use crate::config::{self, Config, ConfigError, RunLogEngine};
 use crate::service::Gateway;
@@ -83,12 +85,14 @@ fn run(
     }
     let scheme = if config.server.tls.is_some() { "https" } else { "http" };
     let names: Vec<String> = config.agents.keys().cloned().collect();
+    let workers = Workers::per_core()?;
     crate::runtime()?.block_on(async {
         let gateway = Gateway::new(config)?;
-        let listening = Listening::bind(Arc::clone(&gateway)).await?;
+        let listening = Listening::bind(Arc::clone(&gateway)).await?.on_workers(&workers);
         if let Some((origin, _)) = origin {
             origin.follow(&gateway)?;
         }
+        stop_on_signal(&listening)?;
         log_start(&listening)?;
         for address in listening.addresses()? {
             for name in &names {
@@ -96,7 +100,6 @@ fn run(
             }
         }
         out.flush().ok();
-        stop_on_signal(&listening)?;
         listening.serve().await;
         Ok(())
     })
@@ -128,29 +131,33 @@ fn words(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Handles signals: SIGTERM starts leaving with `pre_stop`; Ctrl-C or a second SIGTERM starts draining at once.
+/// Handles signals from now on: SIGTERM starts leaving with `pre_stop`; Ctrl-C or a second SIGTERM starts draining at once.
+///
+/// Called before the program prints or logs its addresses: a supervisor may send a signal as soon as it reads them.
 pub(crate) fn stop_on_signal(listening: &Listening) -> anyhow::Result<()> {
     let (leaving, shutdown) = (listening.leaving(), listening.shutdown());
     #[cfg(unix)]
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .context("SIGTERM cannot be waited for")?;
+    let mut interrupts = Interrupts::new().context("Ctrl-C cannot be waited for")?;
     tokio::spawn(async move {
         #[cfg(unix)]
         loop {
             tokio::select! {
+                biased;
                 _ = terminate.recv() => {
                     if leaving.is_cancelled() {
                         break;
                     }
                     leaving.cancel();
                 }
-                _ = tokio::signal::ctrl_c() => break,
+                () = interrupts.next() => break,
             }
         }
         #[cfg(not(unix))]
         drop(leaving);
         #[cfg(not(unix))]
-        tokio::signal::ctrl_c().await.ok();
+        interrupts.next().await;
         shutdown.cancel();
     });
     Ok(())

@@ -36,11 +36,11 @@ fn hanging_up(body: Body) -> Body {
 
 /// Returns a chunk unchanged; or the events before the one with the code, followed by an error.
 fn pieces(chunk: Bytes) -> Vec<Result<Bytes, axum::Error>> {
-    let Some(told) = memmem::find(&chunk, CUT.as_bytes()) else { return vec![Ok(chunk)] };
-    let before = chunk.slice(..told);
-    let said = memmem::rfind(&before, b"\n\n").map_or(0, |end| end + 2);
+    let Some(at) = memmem::find(&chunk, CUT.as_bytes()) else { return vec![Ok(chunk)] };
+    let before = chunk.slice(..at);
+    let complete = memmem::rfind(&before, b"\n\n").map_or(0, |end| end + 2);
     let cut = axum::Error::new(std::io::Error::other("the script hangs up"));
-    vec![Ok(before.slice(..said)), Err(cut)]
+    vec![Ok(before.slice(..complete)), Err(cut)]
 }
 
 #[cfg(test)]

@@ -138,8 +138,8 @@ fn run(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> anyhow::R
             }
         };
         let address = *listening.addresses()?.first().context("no address")?;
-        greet(address, out).ok();
         stop_on_signal(&listening)?;
+        greet(address, out).ok();
         listening.serve().await;
         drop(agents);
         Ok(())

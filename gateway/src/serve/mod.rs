@@ -34,7 +34,9 @@ use aqueduct::a2a::Servers;
 use aqueduct::grpc;
 use aqueduct_core::CancelToken;
 use aqueduct_core::service::RunService;
-use aqueduct_transport_http::{Admission, Counters, Drained, Quotas, Server, ServerConfig, authenticated};
+use aqueduct_transport_http::{
+    Admission, Counters, Drained, Quotas, Server, ServerConfig, Workers, authenticated,
+};
 use axum::Router;
 use tokio::task::JoinSet;
 
@@ -121,6 +123,15 @@ impl Listening {
     /// Serves `agent` over A2A at `/` too, and cuts connections where its script requests it.
     pub(crate) fn playing(mut self, agent: &str) -> Self {
         self.a2a = self.a2a.with_root(Some(agent));
+        self
+    }
+
+    /// Serves connections on these threads. Probes and metrics stay on the runtime that serves.
+    pub fn on_workers(mut self, workers: &Workers) -> Self {
+        let move_all =
+            |servers: Vec<Server>| servers.into_iter().map(|server| server.on_workers(workers)).collect();
+        self.servers = move_all(self.servers);
+        self.grpc_servers = move_all(self.grpc_servers);
         self
     }
 
@@ -229,6 +240,20 @@ impl Listening {
     }
 }
 
+/// Returns the routes of a gateway that has no sockets, for a host that serves them itself: without admission, probes and
+/// quotas of connections.
+///
+/// # Errors
+///
+/// Returns an error if the descriptions of the gRPC services cannot be read.
+pub fn router(gateway: &Arc<Gateway>) -> anyhow::Result<Router> {
+    let a2a = a2a::servers(gateway);
+    let services = grpc::services(gateway.runs(), grpc_config(&gateway.config()));
+    let grpc = proxy::mount_grpc(services, gateway, &a2a).router()?;
+    let router = routes::router(gateway, &a2a, &routes::sockets(gateway), grpc);
+    Ok(authenticated(router, Arc::new(gateway.runs().clone())))
+}
+
 /// Adds the layers that handle every request before its body is read.
 fn layered(gateway: &Arc<Gateway>, router: Router) -> Router {
     requests::identified(router, gateway)
@@ -237,6 +262,7 @@ fn layered(gateway: &Arc<Gateway>, router: Router) -> Router {
 /// Waits for one of the tokens. After `leaving`, waits for `pre_stop`, so that load balancers stop sending requests.
 async fn leave(gateway: &Gateway, leaving: &CancelToken, shutdown: &CancelToken) {
     tokio::select! {
+        biased;
         () = shutdown.cancelled() => {}
         () = leaving.cancelled() => {
             gateway.drain();

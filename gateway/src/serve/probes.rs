@@ -78,6 +78,7 @@ impl Probes {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let is_last = tokio::select! {
+                biased;
                 () = stop.cancelled() => true,
                 _ = ticks.tick() => false,
             };

@@ -9,10 +9,11 @@ use aqueduct::a2a::RemoteAgent;
 use aqueduct::remote::AgentHealth;
 use aqueduct_core::{Agent as RunAgent, Limits};
 use aqueduct_runs::{AgentEntry as RunEntry, AgentOptions, OnDisconnect};
-use aqueduct_transport_http::CallWatch;
+use aqueduct_transport_http::Dial;
 
 use crate::config::{self, A2aBinding, A2aExposure, Agent, AgentSource, Config};
 use crate::recording::Recording;
+use crate::remote::Way;
 use crate::source::ReplaySource;
 use crate::source::script::{Script, ScriptSource};
 use crate::telemetry::{Metrics, Tracing, UpstreamWatch};
@@ -58,16 +59,19 @@ impl std::fmt::Debug for AgentEntry {
     }
 }
 
-/// Observers of the calls to remote agents.
+/// Observers of the calls to remote agents, and their network.
 #[derive(Debug, Clone)]
 pub(super) struct Watches {
     pub(super) metrics: Arc<Metrics>,
     pub(super) tracing: Option<Arc<Tracing>>,
+    /// Opens the connections of the calls, in place of sockets.
+    pub(super) dial: Option<Arc<dyn Dial>>,
 }
 
 impl Watches {
-    fn of(&self, agent: &str) -> Arc<dyn CallWatch> {
-        Arc::new(UpstreamWatch::new(agent, &self.metrics, self.tracing.as_ref()))
+    fn of(&self, agent: &str) -> Way {
+        let watch = UpstreamWatch::new(agent, &self.metrics, self.tracing.as_ref());
+        Way { watch: Some(Arc::new(watch)), dial: self.dial.clone() }
     }
 }
 
@@ -132,7 +136,7 @@ fn entry(
     let watch = || watches.of(name);
     let source: Option<Arc<dyn RunAgent>> = match &agent.source {
         AgentSource::A2a { binding, expose, .. } => {
-            let source = crate::remote::a2a(agent, Some(watch()))?;
+            let source = crate::remote::a2a(agent, watch())?;
             remote = Some(Remote::A2a(source.clone()));
             // gRPC calls are not forwarded: the gateway serves such an agent itself.
             let passes = *expose == A2aExposure::Proxy && *binding != Some(A2aBinding::Grpc);
@@ -140,7 +144,7 @@ fn entry(
             Some(Arc::new(source))
         }
         AgentSource::Agui { .. } => {
-            let source = crate::remote::agui(agent, Some(watch()))?;
+            let source = crate::remote::agui(agent, watch())?;
             remote = Some(Remote::Agui(source.clone()));
             Some(Arc::new(source))
         }

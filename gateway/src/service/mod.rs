@@ -23,7 +23,8 @@ use aqueduct_adapter_agui::fold;
 use aqueduct_core::service::{Caller, ServiceError};
 use aqueduct_core::{RunId, Timestamp};
 use aqueduct_runlog::{LogError, LogScope, RunLog, RunState};
-use aqueduct_runs::{Runs, Settings};
+use aqueduct_runs::{Clock, Runs, Settings};
+use aqueduct_transport_http::Dial;
 use aqueduct_transport_http::tls::LiveTls;
 
 use crate::config::{Agent, Config, OnLogLoss, RunLogEngine};
@@ -40,6 +41,30 @@ use setup::Setup;
 
 /// The current setup, which a reload replaces as a whole.
 type SharedSetup = Arc<RwLock<Arc<Setup>>>;
+
+/// The parts of a gateway that its configuration does not describe.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The log of runs.
+    pub log: Arc<dyn RunLog>,
+    /// The clock of leases and of the age of runs.
+    pub clock: Clock,
+    /// Opens the connections to agents over HTTP, in place of sockets and TLS.
+    pub dial: Option<Arc<dyn Dial>>,
+}
+
+impl Surroundings {
+    /// Returns the clock and the network of the system, with the given log.
+    pub fn new(log: Arc<dyn RunLog>) -> Self {
+        Self { log, clock: Arc::new(now), dial: None }
+    }
+}
+
+impl std::fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings").field("dial", &self.dial).finish_non_exhaustive()
+    }
+}
 
 /// The gateway: agents, identities and settings of a configuration, around the run engine.
 pub struct Gateway {
@@ -78,17 +103,28 @@ impl Gateway {
     ///
     /// Returns an error if a file of an agent (script, recording, certificate) cannot be read.
     pub fn with_log(config: Config, log: Arc<dyn RunLog>) -> anyhow::Result<Arc<Self>> {
+        Self::with_surroundings(config, Surroundings::new(log))
+    }
+
+    /// Returns a gateway with the given log, clock and network.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a file of an agent (script, recording, certificate) cannot be read.
+    pub fn with_surroundings(config: Config, surroundings: Surroundings) -> anyhow::Result<Arc<Self>> {
+        let Surroundings { log, clock, dial } = surroundings;
         let metrics = Arc::new(Metrics::default());
         let tracing = Tracing::start(&config.telemetry)?;
         let export = MetricsExport::new(&config.telemetry)?;
         let settings = settings(&config);
-        let watches = Watches { metrics: Arc::clone(&metrics), tracing: tracing.clone() };
+        let watches = Watches { metrics: Arc::clone(&metrics), tracing: tracing.clone(), dial };
         let setup = Setup::new(config, watches)?;
         let tee = Tee::new(setup.relate_by(), Arc::clone(&log), Arc::clone(&metrics));
         let entries = setup.run_entries();
         let setup = Arc::new(RwLock::new(Arc::new(setup)));
         let mut builder = Runs::builder()
             .shared_log(log)
+            .clock(clock)
             .settings(settings)
             .access(Arc::new(ConfiguredAccess::new(Arc::clone(&setup))))
             .extensions(Arc::new(GatewayExtensions {

@@ -4,7 +4,7 @@ use aqueduct_core::agent::CallContext;
 use aqueduct_core::service::Caller;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::tee::Trail;
+use crate::tee::RunContext;
 
 /// Headers that are always forwarded: the W3C trace context.
 const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
@@ -47,8 +47,8 @@ impl Forwarded {
     }
 
     /// Adds the headers that relate the agent's own calls to its run.
-    pub(crate) fn marked(mut self, trail: &Trail) -> Self {
-        trail.mark(&mut self.0);
+    pub(crate) fn marked(mut self, run_context: &RunContext) -> Self {
+        run_context.mark(&mut self.0);
         self
     }
 }

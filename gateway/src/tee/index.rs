@@ -8,22 +8,22 @@ use std::sync::{Arc, Weak};
 
 use aqueduct_core::RunId;
 
-use super::clue::Clue;
 use super::relate::Anchor;
+use super::relation::RelationKey;
 use super::token::RunToken;
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
     tokens: HashMap<RunToken, Weak<Anchor>>,
-    traces: Places,
-    contexts: Places,
+    traces: AnchorRefs,
+    contexts: AnchorRefs,
 }
 
 /// Several anchors may share one trace or context.
-type Places = HashMap<String, Vec<Place>>;
+type AnchorRefs = HashMap<String, Vec<AnchorRef>>;
 
 #[derive(Debug)]
-struct Place {
+struct AnchorRef {
     anchor: Weak<Anchor>,
     run: RunId,
 }
@@ -36,27 +36,27 @@ impl Index {
             self.tokens.insert(token.clone(), Arc::downgrade(anchor));
         }
         if let Some(trace) = anchor.trace.as_ref().filter(|_| anchor.source.is_root()) {
-            self.traces.entry(trace.clone()).or_default().push(Place::of(anchor));
+            self.traces.entry(trace.clone()).or_default().push(AnchorRef::of(anchor));
         }
     }
 
     /// Adds an anchor by a context.
     pub(super) fn add_context(&mut self, anchor: &Arc<Anchor>, context: &str) {
-        self.contexts.entry(context.to_owned()).or_default().push(Place::of(anchor));
+        self.contexts.entry(context.to_owned()).or_default().push(AnchorRef::of(anchor));
     }
 
     /// Returns all anchors with that relation key.
-    pub(super) fn find(&self, clue: &Clue) -> Vec<Arc<Anchor>> {
-        let alive = |places: Option<&Vec<Place>>| {
+    pub(super) fn find(&self, relation: &RelationKey) -> Vec<Arc<Anchor>> {
+        let alive = |places: Option<&Vec<AnchorRef>>| {
             places.into_iter().flatten().filter_map(|place| place.anchor.upgrade()).collect()
         };
-        match clue {
-            Clue::Token(token) => {
+        match relation {
+            RelationKey::Token(token) => {
                 let anchor = self.tokens.get(&RunToken::read(token)).and_then(Weak::upgrade);
                 anchor.into_iter().collect()
             }
-            Clue::Trace(trace) => alive(self.traces.get(trace)),
-            Clue::Context(context) => alive(self.contexts.get(context)),
+            RelationKey::Trace(trace) => alive(self.traces.get(trace)),
+            RelationKey::Context(context) => alive(self.contexts.get(context)),
         }
     }
 
@@ -85,14 +85,14 @@ impl Index {
     }
 }
 
-impl Place {
+impl AnchorRef {
     fn of(anchor: &Arc<Anchor>) -> Self {
         Self { anchor: Arc::downgrade(anchor), run: anchor.run_id.clone() }
     }
 }
 
 /// Removes entries whose run has ended. Returns `true` if an entry of the run remains.
-fn clear(places: &mut Places, key: &str, run: &RunId) -> bool {
+fn clear(places: &mut AnchorRefs, key: &str, run: &RunId) -> bool {
     let Some(list) = places.get_mut(key) else { return false };
     list.retain(|place| place.anchor.strong_count() > 0);
     let is_there = list.iter().any(|place| place.run == *run);

@@ -17,8 +17,8 @@ use bytes::Bytes;
 
 use super::call::{CallKind, LaneCall};
 use super::relate::Anchor;
+use super::run_context::RunContext;
 use super::tap::{Tap, TapConfig};
-use super::trail::Trail;
 use crate::telemetry::Metrics;
 
 /// How long a run may delay a call whose events it does not accept. Logs respond within milliseconds; one that takes
@@ -124,9 +124,9 @@ impl Lane {
         Some(Self { anchor, events, config, tap, metrics, is_lost: false, is_watched: false })
     }
 
-    /// Returns the trail for the sub-agent.
-    pub(crate) fn trail(&self) -> Trail {
-        Trail::Here(Arc::clone(&self.anchor))
+    /// Returns the run context for the sub-agent.
+    pub(crate) fn run_context(&self) -> RunContext {
+        RunContext::Here(Arc::clone(&self.anchor))
     }
 
     /// Waits until the run is cancelled. Returns the task to cancel.

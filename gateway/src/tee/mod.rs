@@ -11,9 +11,9 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`clue`], [`token`] | relation keys: values of a call that may identify its run |
+//! | [`relation`], [`token`] | relation keys: values of a call that may identify its run |
 //! | [`relate`], [`index`] | the run that a call is related to, here or at another replica |
-//! | [`trail`] | values that an agent receives so that its own calls can be related |
+//! | [`run_context`] | values that an agent receives so that its own calls can be related |
 //! | [`call`] | the description of a call for its lane |
 //! | [`tap`] | decodes the response of one call into events of a lane; no IO |
 //! | [`lane`] | the lane of a call: sends events to the run, cancels the task |
@@ -29,18 +29,18 @@
 
 pub(crate) mod call;
 pub(crate) mod calls;
-pub(crate) mod clue;
 mod index;
 pub(crate) mod lane;
 pub(crate) mod relate;
+pub(crate) mod relation;
 pub(crate) mod remote;
 pub(crate) mod run;
+pub(crate) mod run_context;
 pub(crate) mod tap;
 mod tapped;
 mod token;
-pub(crate) mod trail;
 
 pub(crate) use relate::{Requester, Tee};
 pub(crate) use run::TeeRun;
+pub(crate) use run_context::RunContext;
 pub(crate) use tapped::Tapped;
-pub(crate) use trail::Trail;

@@ -24,8 +24,8 @@ use aqueduct_core::{RunId, Source, Timestamp};
 use aqueduct_runlog::RunLog;
 use http::HeaderMap;
 
-use super::clue::{CLUE_BYTES, Clue, clues};
 use super::index::Index;
+use super::relation::{RELATION_KEY_BYTES, RelationKey, relation_keys};
 use super::run::TeeRun;
 use super::token::RunToken;
 use crate::config::RelateBy;
@@ -60,7 +60,7 @@ impl Anchor {
         if self.note_context(context)
             && let Some(tee) = self.tee.upgrade()
         {
-            let (run, keys) = (self.run_id.clone(), vec![Clue::Context(context.to_owned()).key()]);
+            let (run, keys) = (self.run_id.clone(), vec![RelationKey::Context(context.to_owned()).key()]);
             spawn(async move { tee.tell(&run, keys).await });
         }
     }
@@ -70,7 +70,7 @@ impl Anchor {
         let Some(tee) = self.tee.upgrade().filter(|tee| tee.has(RelateBy::Context)) else { return false };
         let mut own = self.contexts();
         let known = own.iter().any(|known| known == context);
-        if context.is_empty() || context.len() > CLUE_BYTES || known {
+        if context.is_empty() || context.len() > RELATION_KEY_BYTES || known {
             return false;
         }
         own.push(context.to_owned());
@@ -101,10 +101,13 @@ impl Anchor {
 
     /// Returns the published keys of this anchor. Token and trace are those of the whole run.
     fn keys(&self) -> Vec<String> {
-        let token = self.token.iter().map(|token| Clue::Token(token.as_str().to_owned()));
-        let trace = self.trace.iter().cloned().map(Clue::Trace);
+        let token = self.token.iter().map(|token| RelationKey::Token(token.as_str().to_owned()));
+        let trace = self.trace.iter().cloned().map(RelationKey::Trace);
         let of_run = token.chain(trace).filter(|_| self.source.is_root());
-        of_run.chain(self.contexts().iter().cloned().map(Clue::Context)).map(|clue| clue.key()).collect()
+        of_run
+            .chain(self.contexts().iter().cloned().map(RelationKey::Context))
+            .map(|relation| relation.key())
+            .collect()
     }
 }
 
@@ -156,7 +159,7 @@ impl Caller {
 #[derive(Debug, Clone)]
 pub(crate) struct RemoteRun {
     pub(crate) run: RunId,
-    pub(crate) clue: Clue,
+    pub(crate) relation: RelationKey,
 }
 
 /// The sender of a call that may be related to a run.
@@ -249,17 +252,17 @@ impl Tee {
         call: &PassingCall<'_>,
         is_here: impl Fn(&RunId) -> bool + Send + Sync,
     ) -> Option<(Caller, RelateBy)> {
-        for clue in clues(&self.ways(), headers, call) {
-            let way = clue.way();
-            let mut here = self.at_hand(&clue, |anchor| requester.may_act_for(&anchor.owner));
+        for relation in relation_keys(&self.ways(), headers, call) {
+            let way = relation.way();
+            let mut here = self.at_hand(&relation, |anchor| requester.may_act_for(&anchor.owner));
             // A token is unique: one that is known here belongs to no other replica.
             let elsewhere = match way {
                 RelateBy::Token if !here.is_empty() => Vec::new(),
-                _ => self.elsewhere(requester, &clue, &is_here).await,
+                _ => self.elsewhere(requester, &relation, &is_here).await,
             };
             match (here.len(), elsewhere.as_slice()) {
                 (1, []) => return here.pop().map(|anchor| (Caller::Here(anchor), way)),
-                (0, [run]) => return Some((Caller::There(RemoteRun { run: run.clone(), clue }), way)),
+                (0, [run]) => return Some((Caller::There(RemoteRun { run: run.clone(), relation }), way)),
                 _ => {}
             }
         }
@@ -267,16 +270,16 @@ impl Tee {
     }
 
     /// Returns the anchor of a run that a relation key identifies, if it is unique.
-    pub(super) fn anchor_of(&self, run: &Arc<TeeRun>, clue: &Clue) -> Option<Arc<Anchor>> {
-        let mut found = self.at_hand(clue, |anchor| Arc::ptr_eq(&anchor.run, run));
+    pub(super) fn anchor_of(&self, run: &Arc<TeeRun>, relation: &RelationKey) -> Option<Arc<Anchor>> {
+        let mut found = self.at_hand(relation, |anchor| Arc::ptr_eq(&anchor.run, run));
         let anchor = found.pop()?;
-        (found.is_empty() && self.has(clue.way())).then_some(anchor)
+        (found.is_empty() && self.has(relation.way())).then_some(anchor)
     }
 
     /// Returns the local anchors with that relation key that pass the filter.
-    fn at_hand(&self, clue: &Clue, is_wanted: impl Fn(&Anchor) -> bool) -> Vec<Arc<Anchor>> {
+    fn at_hand(&self, relation: &RelationKey, is_wanted: impl Fn(&Anchor) -> bool) -> Vec<Arc<Anchor>> {
         // Dropping the last reference to an anchor locks the index, so no reference is dropped while the lock is held.
-        let all = self.index().find(clue);
+        let all = self.index().find(relation);
         let found = all.into_iter().filter(|anchor| is_wanted(anchor));
         // The run's own agent takes precedence over its sub-agents: a supervisor often forwards its own context.
         let (roots, lanes): (Vec<_>, Vec<_>) = found.partition(|anchor| anchor.source.is_root());
@@ -287,10 +290,10 @@ impl Tee {
     async fn elsewhere(
         &self,
         requester: &Requester,
-        clue: &Clue,
+        relation: &RelationKey,
         is_here: impl Fn(&RunId) -> bool,
     ) -> Vec<RunId> {
-        let found = self.log.related(vec![clue.key()]).await.unwrap_or_else(|error| {
+        let found = self.log.related(vec![relation.key()]).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "the run log cannot say whether a call belongs to a run");
             Vec::new()
         });

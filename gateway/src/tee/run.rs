@@ -1,6 +1,6 @@
 //! [`TeeRun`]: the state of the tee for a run that is driven here, as an extension of the run.
 //!
-//! It relates the run to the calls of its agents ([`Trail`]), attributes lanes to tool calls ([`OpenCalls`]) and holds
+//! It relates the run to the calls of its agents ([`RunContext`]), attributes lanes to tool calls ([`OpenCalls`]) and holds
 //! the state of sub-agents' tasks for later calls ([`Tasks`]). The engine drives the run itself ([`RunHandle`]).
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use super::calls::OpenCalls;
 use super::lane::Tasks;
 use super::relate::Tee;
 use super::remote::{RemoteCalls, take_message};
-use super::trail::Trail;
+use super::run_context::RunContext;
 use crate::source::Forwarded;
 
 /// A run that is driven here.
@@ -72,9 +72,11 @@ impl TeeRun {
 impl RunExtension for TeeRun {
     fn begin(self: Arc<Self>, start: RunStart<'_>) -> BoxFuture<'_, Arc<dyn CallContext>> {
         Box::pin(async move {
-            let trail = Trail::begin(&self.tee, &self, start.input, (start.caller, start.principal));
-            trail.publish().await;
-            Arc::new(TeeContext::new(&Forwarded::from_pairs(start.headers), trail)) as Arc<dyn CallContext>
+            let run_context =
+                RunContext::begin(&self.tee, &self, start.input, (start.caller, start.principal));
+            run_context.publish().await;
+            Arc::new(TeeContext::new(&Forwarded::from_pairs(start.headers), run_context))
+                as Arc<dyn CallContext>
         })
     }
 
@@ -130,12 +132,12 @@ impl RunExtension for TeeRun {
 struct TeeContext {
     /// Headers of the caller, and those that relate the agent's own calls to the run.
     forwarded: Forwarded,
-    trail: Trail,
+    run_context: RunContext,
 }
 
 impl TeeContext {
-    fn new(forwarded: &Forwarded, trail: Trail) -> Self {
-        Self { forwarded: forwarded.clone().marked(&trail), trail }
+    fn new(forwarded: &Forwarded, run_context: RunContext) -> Self {
+        Self { forwarded: forwarded.clone().marked(&run_context), run_context }
     }
 }
 
@@ -145,14 +147,14 @@ impl CallContext for TeeContext {
     }
 
     fn run_token(&self) -> Option<&str> {
-        self.trail.token()
+        self.run_context.token()
     }
 
     fn learn_conversation(&self, id: &str) {
-        self.trail.learn_context(id);
+        self.run_context.learn_context(id);
     }
 
     fn for_lane(&self, source: &Source) -> Option<Arc<dyn CallContext>> {
-        Some(Arc::new(Self::new(&self.forwarded, self.trail.child(source))))
+        Some(Arc::new(Self::new(&self.forwarded, self.run_context.child(source))))
     }
 }

@@ -7,7 +7,7 @@ use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{InterruptReply, RunFailure};
 use bytes::Bytes;
 
-use super::Trail;
+use super::RunContext;
 use super::call::LaneCall;
 use super::lane::Lane;
 use super::relate::Caller;
@@ -40,11 +40,11 @@ impl Tapped {
         }
     }
 
-    /// Returns the trail for the sub-agent.
-    pub(crate) fn trail(&self) -> Trail {
+    /// Returns the run context for the sub-agent.
+    pub(crate) fn run_context(&self) -> RunContext {
         match self {
-            Self::Here(lane) => lane.trail(),
-            Self::There(lane) => lane.trail(),
+            Self::Here(lane) => lane.run_context(),
+            Self::There(lane) => lane.run_context(),
         }
     }
 

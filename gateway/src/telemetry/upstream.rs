@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use aqueduct::remote::failure_code;
 use aqueduct_core::service::BoxFuture;
-use aqueduct_transport_http::{CallGuard, CallRefused, CallWatch, ClientError};
+use aqueduct_transport_http::{CallGuard, CallRefused, CallWatch, Error as HttpError};
 use http::StatusCode;
 use http::request::Parts;
 use prometheus_client::metrics::histogram::Histogram;
@@ -88,7 +88,7 @@ impl CallGuard for UpstreamCall {
         }
     }
 
-    fn handle_failure(&mut self, error: &ClientError) {
+    fn handle_failure(&mut self, error: &HttpError) {
         self.outcome = failure_code(error);
         if let Some(trace) = &mut self.trace {
             trace.handle_failure(self.outcome, &error.to_string());

@@ -19,8 +19,7 @@ struct Terminal {
 impl Terminal {
     /// Starts `aqueduct run a ARGS` at a terminal of 60 columns.
     fn start(name: &str, script: &str, args: &str, environment: &[(&str, &str)]) -> Self {
-        let folder =
-            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("chat-{name}-{}", std::process::id()));
+        let folder = crate::scratch::folder().join(format!("chat-{name}"));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("a.toml"), script).unwrap();
         let config = folder.join("aqueduct.toml");

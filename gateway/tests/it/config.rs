@@ -4,7 +4,7 @@ mod mistakes;
 
 use std::path::{Path, PathBuf};
 
-use aqueduct_gateway::config::{AgentSource, Config, ConfigError, LogLevel, Place, load};
+use aqueduct_gateway::config::{AgentSource, Config, ConfigError, Location, LogLevel, load};
 
 use crate::program::{aqueduct, code, text};
 
@@ -92,7 +92,7 @@ fn mistakes_in_the_environment_name_the_variable() {
     ] {
         let errors = check(AGENT, &[(name, value)]).unwrap_err();
         assert_eq!(errors.len(), 1);
-        assert_eq!(errors[0].place, Place::Environment(name.to_owned()));
+        assert_eq!(errors[0].place, Location::Environment(name.to_owned()));
         assert_eq!(errors[0].key, key);
     }
 }
@@ -121,7 +121,7 @@ fn beyond_loopback_needs_tokens_or_a_word() {
 /// Tokens without names still work, and `config check` reports the replacement, with the place.
 #[test]
 fn tokens_without_names_are_warned_about() {
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tokens.toml");
+    let file = crate::scratch::folder().join("tokens.toml");
     let toml = "[server]\ntokens = [\"file:token\"]\n[agents.a]\nagui.url = \"http://a\"\ntokens = [\"file:token\"]\n";
     std::fs::write(&file, toml).unwrap();
     std::fs::write(file.with_file_name("token"), "a-token-0123456789").unwrap();
@@ -143,7 +143,7 @@ fn tokens_without_names_are_warned_about() {
 
 #[test]
 fn the_program_reports_and_exits() {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let folder = crate::scratch::folder();
     let (good, bad) = (folder.join("good.toml"), folder.join("bad.toml"));
     std::fs::write(&good, AGENT).unwrap();
     std::fs::write(&bad, "[log]\nlevel = 1\n").unwrap();

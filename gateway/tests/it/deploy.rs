@@ -194,7 +194,7 @@ fn the_schema_has_every_key() {
 /// `init` writes a file that `config check` finds nothing wrong with, and overwrites none.
 #[test]
 fn init_writes_a_good_configuration() {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("init.toml");
+    let file = crate::scratch::folder().join("init.toml");
     fs::remove_file(&file).ok();
     let path = file.to_str().unwrap();
     let made =

@@ -95,7 +95,7 @@ fn errors_md_explains_every_code() {
 }
 
 /// What a reader looks for, and the page that has the answer.
-const QUESTIONS: [(&str, &str); 22] = [
+const QUESTIONS: [(&str, &str); 35] = [
     ("install it", "guides/install.md"),
     ("see it work in five minutes", "start.md"),
     ("show an A2A agent in CopilotKit", "guides/a2a-to-copilotkit.md"),
@@ -118,6 +118,19 @@ const QUESTIONS: [(&str, &str); 22] = [
     ("look up a limit", "reference/limits.md"),
     ("look up an extension URI", "reference/extensions.md"),
     ("compare it with others", "compare.md"),
+    ("resume after a lost connection", "resume.md"),
+    ("know whether a framework works", "frameworks.md"),
+    ("look into a run", "inspector.md"),
+    ("script an agent", "script.md"),
+    ("call it over A2A", "a2a.md"),
+    ("call it over A2A and gRPC", "a2a-grpc.md"),
+    ("call it over AG-UI", "agui.md"),
+    ("write events of a workflow", "magentic.md"),
+    ("understand the model", "concepts/model.md"),
+    ("understand deferred ends and lanes", "concepts/streams.md"),
+    ("understand the log and takeover", "concepts/runs.md"),
+    ("see how it is tested", "testing.md"),
+    ("learn why it is as it is", "decisions/README.md"),
 ];
 
 /// The pages that a page of `docs` links to, as paths below `docs`.
@@ -184,7 +197,7 @@ fn the_example_of_configuration_md_is_a_good_configuration() {
 #[tokio::test]
 async fn the_examples_of_resume_md_are_true() {
     let text = fs::read_to_string(root().join("docs/resume.md")).unwrap();
-    let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("resume-md.toml");
+    let script = crate::scratch::folder().join("resume-md.toml");
     fs::write(&script, "[[step]]\ntext = \"Hello to you.\"\n").unwrap();
     let served = serve(&format!("[agents.story]\nscript.file = \"{}\"\n", script.display()), &[]).await;
     let post = text.split("-d '").nth(1).unwrap().split('\'').next().unwrap();

@@ -13,9 +13,9 @@ fn fixture(path: &str) -> String {
 
 /// A file of this test's own.
 fn file(name: &str, content: &str) -> String {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("files");
+    let folder = crate::scratch::folder().join("files");
     std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join(format!("{}-{name}", std::process::id()));
+    let path = folder.join(name);
     std::fs::write(&path, content).unwrap();
     path.to_str().unwrap().to_owned()
 }
@@ -155,7 +155,7 @@ fn streams_are_compared_by_content() {
 
 #[test]
 fn manual_pages_and_completions_name_every_command() {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("man-{}", std::process::id()));
+    let folder = crate::scratch::folder().join("man");
     assert_eq!(code(&aqueduct(&["man", "--out", folder.to_str().unwrap()], b"")), 0);
     let commands = text(&aqueduct(&["--help"], b"").stdout);
     let names =

@@ -21,6 +21,7 @@ mod mock;
 mod operation;
 mod program;
 mod records;
+mod scratch;
 mod serve;
 mod snippets;
 mod terminal;

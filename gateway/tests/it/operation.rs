@@ -114,6 +114,26 @@ fn body(run: &str) -> Bytes {
     Bytes::from(input(run, Some("1.0")).to_string())
 }
 
+/// A supervisor may send a signal as soon as it has read the address of a gateway.
+#[cfg(unix)]
+#[test]
+fn a_signal_right_after_the_first_line_ends_the_program_in_order() {
+    let script = crate::program::root().join("scripts/demo-tools.toml");
+    let script = script.to_str().unwrap();
+    for arguments in [vec!["demo", "--port", "0"], vec!["mock", script, "--listen", "127.0.0.1:0"]] {
+        for _ in 0..5 {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_aqueduct"));
+            let mut child = command.args(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+            let mut output = BufReader::new(child.stdout.take().unwrap());
+            output.read_line(&mut String::new()).unwrap();
+            let id = child.id().to_string();
+            assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+            std::io::copy(&mut output, &mut std::io::sink()).unwrap();
+            assert_eq!(child.wait().unwrap().code(), Some(0), "{arguments:?}");
+        }
+    }
+}
+
 const SLOW: &str = "[[step]]\ntext = \"begun\"\n[[step]]\nsleep = \"1s\"\n[[step]]\ntext = \"and ended\"\n";
 
 #[cfg(unix)]
@@ -188,7 +208,7 @@ async fn a_gateway_with_a_certificate_speaks_tls() {
     assert!(self::client().request(post(&plain).body(body("p")).unwrap()).await.is_err());
     assert!(self::client().request(post(&process.url).body(body("q")).unwrap()).await.is_err());
     // Commands trust the authorities of `--ca`.
-    let ca = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ca-{}.pem", std::process::id()));
+    let ca = crate::scratch::folder().join("ca.pem");
     std::fs::write(&ca, &certificate).unwrap();
     let (url, ca) = (process.url.clone(), ca.to_str().unwrap().to_owned());
     let tried = tokio::task::spawn_blocking(move || {

@@ -1,4 +1,7 @@
 //! The encoding of control messages and of the values of notes.
+//!
+//! Control messages go to the owner of a run (cancel, replies to interrupts, messages of other replicas). Notes are metadata of a run
+//! beside its events. Both have the version byte of events, so that a replica of an older program refuses what it cannot read.
 
 use aqueduct_core::{InterruptId, InterruptReply};
 use bytes::Bytes;
@@ -10,6 +13,7 @@ use super::write::Writer;
 use super::{CodecError, FIRST_VERSION, value};
 use crate::log::Control;
 
+/// The codes of control messages.
 const CANCEL: u8 = 0;
 const REPLY: u8 = 1;
 const MESSAGE: u8 = 2;

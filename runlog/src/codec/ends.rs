@@ -1,4 +1,19 @@
 //! The encoding of runs, their ends, usage and interrupts.
+//!
+//! Fields are written in the order of the tables, without names. `?` marks a field behind a flag for its presence, `*` a list behind
+//! its length; `value` is a JSON value ([`value`]).
+//!
+//! ```text
+//! run       := thread_id run_id parent_run_id? agent?
+//! failure   := code message details:value?
+//! outcome   := 0 result:value? | 1 (suspended) | 2 (cancelled) | 3 failure
+//! usage     := provider? model? input? output? total? reasoning? cached_input? cache_write_input?
+//! pending   := lane id reason message? tool_call_id? response_schema:value? expires_at? metadata?
+//! finished  := run outcome:code result:value? pending* pending_call* usage*      version 2: finish reason
+//! failed    := run failure usage*
+//! ```
+//!
+//! The numbers are part of the format: a changed number needs a new version of the encoding.
 
 use std::sync::Arc;
 
@@ -13,13 +28,16 @@ use super::read::Reader;
 use super::write::Writer;
 use super::{CodecError, value};
 
+/// The outcomes of a run by their code. New ones are appended.
 const OUTCOMES: [RunOutcome; 3] = [RunOutcome::Success, RunOutcome::Interrupted, RunOutcome::Cancelled];
 
+/// The codes of the outcomes of a lane.
 const SUCCESS: u8 = 0;
 const SUSPENDED: u8 = 1;
 const CANCELLED: u8 = 2;
 const FAILED: u8 = 3;
 
+/// Writes the identity of a run.
 pub(super) fn write_run(to: &mut Writer, run: &RunInfo) {
     to.text(run.thread_id.as_str());
     to.text(run.run_id.as_str());
@@ -27,6 +45,7 @@ pub(super) fn write_run(to: &mut Writer, run: &RunInfo) {
     to.optional_text(run.agent.as_deref());
 }
 
+/// Reads the identity of a run.
 pub(super) fn read_run(from: &mut Reader) -> Result<RunInfo, CodecError> {
     Ok(RunInfo {
         thread_id: ThreadId::new(from.text("a thread id")?),
@@ -36,12 +55,14 @@ pub(super) fn read_run(from: &mut Reader) -> Result<RunInfo, CodecError> {
     })
 }
 
+/// Writes code, message and details of a failure.
 fn write_failure(to: &mut Writer, failure: &RunFailure) -> Result<(), CodecError> {
     to.text(&failure.code);
     to.text(&failure.message);
     to.try_optional(failure.details.as_ref(), value::write)
 }
 
+/// Reads a failure.
 fn read_failure(from: &mut Reader) -> Result<RunFailure, CodecError> {
     Ok(RunFailure {
         code: from.text("the code of a failure")?,
@@ -50,6 +71,11 @@ fn read_failure(from: &mut Reader) -> Result<RunFailure, CodecError> {
     })
 }
 
+/// Writes how a lane ended.
+///
+/// # Errors
+///
+/// Returns [`CodecError::NoForm`] for an outcome that this version cannot represent.
 pub(super) fn write_lane_outcome(to: &mut Writer, outcome: &LaneOutcome) -> Result<(), CodecError> {
     match outcome {
         LaneOutcome::Success(result) => {
@@ -67,6 +93,7 @@ pub(super) fn write_lane_outcome(to: &mut Writer, outcome: &LaneOutcome) -> Resu
     Ok(())
 }
 
+/// Reads how a lane ended.
 pub(super) fn read_lane_outcome(from: &mut Reader) -> Result<LaneOutcome, CodecError> {
     Ok(match from.byte("the outcome of a lane")? {
         SUCCESS => LaneOutcome::Success(from.optional("a result", value::read)?),
@@ -77,6 +104,7 @@ pub(super) fn read_lane_outcome(from: &mut Reader) -> Result<LaneOutcome, CodecE
     })
 }
 
+/// Writes the token counts of one model. A count that the provider did not report is absent, not 0.
 pub(super) fn write_usage(to: &mut Writer, usage: &Usage) {
     to.optional_text(usage.provider.as_deref());
     to.optional_text(usage.model.as_deref());
@@ -87,6 +115,7 @@ pub(super) fn write_usage(to: &mut Writer, usage: &Usage) {
     }
 }
 
+/// Reads the token counts of one model.
 pub(super) fn read_usage(from: &mut Reader) -> Result<Usage, CodecError> {
     let (provider, model) = (from.optional_text("a provider")?, from.optional_text("a model")?);
     let mut count = || from.optional("a count", |from| from.number("a count"));
@@ -109,11 +138,13 @@ fn write_usages(to: &mut Writer, usages: &[Usage]) {
     }
 }
 
+/// Reads a list of token counts. The length is bounded by the bytes that are left.
 fn read_usages(from: &mut Reader) -> Result<Vec<Usage>, CodecError> {
     let length = from.length("what it cost")?;
     (0..length).map(|_| read_usage(from)).collect()
 }
 
+/// Writes an interrupt that a run waits for, with its lane.
 pub(super) fn write_pending(to: &mut Writer, pending: &PendingInterrupt) -> Result<(), CodecError> {
     to.nested(|to| write_lane(to, &pending.lane))?;
     let interrupt = &pending.interrupt;
@@ -126,6 +157,7 @@ pub(super) fn write_pending(to: &mut Writer, pending: &PendingInterrupt) -> Resu
     write_metadata(to, interrupt.metadata.as_ref())
 }
 
+/// Reads an interrupt. `lane` decodes its lane, so that lanes are shared with the heads of blocks.
 pub(super) fn read_pending(
     from: &mut Reader,
     lane: &mut impl FnMut(&mut Reader) -> Result<Arc<Lane>, CodecError>,
@@ -143,6 +175,7 @@ pub(super) fn read_pending(
     Ok(PendingInterrupt { lane, interrupt })
 }
 
+/// Writes the end of a run that did not fail. The finish reason follows in version 2 alone.
 pub(super) fn write_finished(to: &mut Writer, end: &RunFinished) -> Result<(), CodecError> {
     write_run(to, &end.run);
     write_code(to, &OUTCOMES, &end.outcome, "the outcome of a run")?;
@@ -157,6 +190,7 @@ pub(super) fn write_finished(to: &mut Writer, end: &RunFinished) -> Result<(), C
     Ok(())
 }
 
+/// Reads the end of a run that did not fail.
 pub(super) fn read_finished(
     from: &mut Reader,
     mut lane: impl FnMut(&mut Reader) -> Result<Arc<Lane>, CodecError>,
@@ -177,6 +211,7 @@ pub(super) fn read_finished(
     Ok(finished)
 }
 
+/// Writes the end of a failed run.
 pub(super) fn write_failed(to: &mut Writer, end: &RunFailed) -> Result<(), CodecError> {
     write_run(to, &end.run);
     write_failure(to, &end.failure)?;
@@ -184,6 +219,7 @@ pub(super) fn write_failed(to: &mut Writer, end: &RunFailed) -> Result<(), Codec
     Ok(())
 }
 
+/// Reads the end of a failed run.
 pub(super) fn read_failed(from: &mut Reader) -> Result<RunFailed, CodecError> {
     let run = Arc::new(read_run(from)?);
     let mut failed = RunFailed::new(run, read_failure(from)?);

@@ -1,4 +1,14 @@
 //! The encoding of whole events: [`Encoder`] and [`Decoder`].
+//!
+//! ```text
+//! event  := version tag fields…
+//! start  := head:slice                 the head as a slice, so that equal heads are compared as bytes
+//! delta  := head:slice text
+//! end    := head:slice reason:code
+//! ```
+//!
+//! Every event carries its head: a reader may begin anywhere. A head has some hundred bytes; the cache of [`Encoder`] writes it without
+//! walking through it again.
 
 use std::sync::Arc;
 
@@ -36,9 +46,11 @@ mod tag {
     pub(super) const RUN_FAILED: u8 = 16;
 }
 
+/// The reasons for the end of a block by their code.
 const REASONS: [EndReason; 4] =
     [EndReason::Complete, EndReason::Interrupted, EndReason::Closed, EndReason::Replaced];
 
+/// The codes of the outputs of a tool.
 const TEXT: u8 = 0;
 const JSON: u8 = 1;
 const PROGRESS: u8 = 2;

@@ -1,4 +1,14 @@
 //! The encoding of sources, lanes, block heads and origins.
+//!
+//! ```text
+//! metadata  := value*                                       members of an object, in their order
+//! source    := (key name description? call? metadata?)*     outermost agent first; none for the root
+//! lane      := (id source parent_call?)+                    outermost lane first, the lane itself last
+//! origin    := message_id? response_id? tool_call_id? track created_at? metadata?
+//! head      := id kind channel role tool_name parent? continues? replaces? origin lane
+//! ```
+//!
+//! Invariant: chains of agents and lanes are at most [`MAX_DEPTH`] long, in both directions, so that reading needs no recursion.
 
 use std::sync::Arc;
 
@@ -31,14 +41,17 @@ pub(super) fn read_code<T: Copy>(from: &mut Reader, all: &[T], what: &'static st
     all.get(usize::from(code)).copied().ok_or_else(|| CodecError::Invalid { what, found: code.into() })
 }
 
+/// The kinds of blocks by their code. The order is part of the format, here and in the next two lists.
 pub(super) const KINDS: [SpanKind; 3] = [SpanKind::Text, SpanKind::Thinking, SpanKind::ToolUse];
 pub(super) const CHANNELS: [Channel; 2] = [Channel::Answer, Channel::Intermediate];
 const ROLES: [Role; 5] = [Role::Assistant, Role::User, Role::System, Role::Developer, Role::Tool];
 
+/// Writes metadata of a source, if there are any.
 pub(super) fn write_metadata(to: &mut Writer, metadata: Option<&Arc<Metadata>>) -> Result<(), CodecError> {
     to.try_optional(metadata, |to, metadata| value::write_map(to, metadata))
 }
 
+/// Reads metadata of a source.
 pub(super) fn read_metadata(from: &mut Reader) -> Result<Option<Arc<Metadata>>, CodecError> {
     from.optional("metadata", |from| value::read_map(from).map(Arc::new))
 }
@@ -61,6 +74,7 @@ fn write_source(to: &mut Writer, source: &Source) -> Result<(), CodecError> {
     Ok(())
 }
 
+/// Reads the path of an agent.
 fn read_source(from: &mut Reader) -> Result<Source, CodecError> {
     let length = from.length("agents")?;
     if length > MAX_DEPTH {
@@ -97,6 +111,11 @@ pub(super) fn write_lane(to: &mut Writer, lane: &Lane) -> Result<(), CodecError>
     Ok(())
 }
 
+/// Reads a lane and its ancestors.
+///
+/// # Errors
+///
+/// Returns [`CodecError::TooDeep`] for more than [`MAX_DEPTH`] lanes, and [`CodecError::Invalid`] for none.
 pub(super) fn read_lane(from: &mut Reader) -> Result<Lane, CodecError> {
     let length = from.length("lanes")?;
     if length > MAX_DEPTH {
@@ -112,6 +131,7 @@ pub(super) fn read_lane(from: &mut Reader) -> Result<Lane, CodecError> {
     parent.ok_or(CodecError::Invalid { what: "the number of lanes", found: 0 })
 }
 
+/// Writes the ids that the source gave to a block.
 pub(super) fn write_origin(to: &mut Writer, origin: &Origin) -> Result<(), CodecError> {
     to.optional_text(origin.message_id.as_ref().map(MessageId::as_str));
     to.optional_text(origin.response_id.as_ref().map(ResponseId::as_str));
@@ -121,6 +141,7 @@ pub(super) fn write_origin(to: &mut Writer, origin: &Origin) -> Result<(), Codec
     write_metadata(to, origin.metadata.as_ref())
 }
 
+/// Reads the ids that the source gave to a block.
 pub(super) fn read_origin(from: &mut Reader) -> Result<Origin, CodecError> {
     Ok(Origin {
         message_id: from.optional_text("a message id")?.map(MessageId::new),
@@ -146,6 +167,7 @@ pub(super) fn write_head(to: &mut Writer, head: &BlockHead) -> Result<(), CodecE
     to.nested(|to| write_lane(to, &head.lane))
 }
 
+/// Reads a head. `lanes` caches decoded lanes by their bytes: the heads of a lane share one allocation.
 pub(super) fn read_head(from: &mut Reader, lanes: &mut Memory<Lane>) -> Result<BlockHead, CodecError> {
     let id = BlockId::new(from.text("the id of a block")?);
     let kind = read_code(from, &KINDS, "the kind of a block")?;

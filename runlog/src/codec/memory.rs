@@ -1,4 +1,7 @@
 //! A cache of decoded values by their bytes, for heads and lanes that repeat in a stream of events.
+//!
+//! The cache is a ring that replaces its oldest entry, searched from the end: events of a run mostly repeat the last head. It is not
+//! a [`RecentMap`](aqueduct_core::recent::RecentMap) because hashing the bytes of a head costs more than comparing them with a few others.
 
 use std::sync::Arc;
 
@@ -41,6 +44,7 @@ impl<T> Memory<T> {
         Ok(value)
     }
 
+    /// Replaces the oldest entry once the cache is full.
     fn remember(&mut self, bytes: Bytes, value: &Arc<T>) {
         let entry = (bytes, Arc::clone(value));
         match self.known.get_mut(self.next) {

@@ -1,4 +1,14 @@
 //! Decoding of the primitives. Texts are slices of the input and are not copied.
+//!
+//! | primitive | form |
+//! |---|---|
+//! | number | LEB128, at most ten bytes |
+//! | signed | zigzag LEB128 |
+//! | flag | one byte, 0 or 1 |
+//! | text, slice | a number of bytes, then the bytes |
+//! | optional | a flag, then the value |
+//!
+//! Invariant: no function allocates for a length that the remaining bytes cannot hold.
 
 use bytes::{Buf as _, Bytes};
 use bytestring::ByteString;
@@ -15,6 +25,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
+    /// Returns a cursor at the first byte.
     pub(crate) fn new(bytes: Bytes) -> Self {
         Self { bytes }
     }
@@ -32,6 +43,7 @@ impl Reader {
         Ok(self.bytes.get_u8())
     }
 
+    /// Reads a flag. Any byte but 0 and 1 is an error: it would be lost by encoding the value again.
     pub(crate) fn flag(&mut self, what: &'static str) -> Result<bool, CodecError> {
         match self.byte(what)? {
             0 => Ok(false),
@@ -80,6 +92,7 @@ impl Reader {
         Ok(self.bytes.split_to(length))
     }
 
+    /// Reads eight bytes, the highest first.
     pub(crate) fn eight(&mut self, what: &'static str) -> Result<u64, CodecError> {
         if self.bytes.len() < 8 {
             return Err(CodecError::Truncated(what));
@@ -87,6 +100,7 @@ impl Reader {
         Ok(self.bytes.get_u64())
     }
 
+    /// Reads a text as a slice of the input: it keeps the whole input alive until it is copied.
     pub(crate) fn text(&mut self, what: &'static str) -> Result<ByteString, CodecError> {
         ByteString::try_from(self.slice(what)?).map_err(|_| CodecError::NotUtf8(what))
     }
@@ -100,6 +114,7 @@ impl Reader {
         if self.flag(what)? { read(self).map(Some) } else { Ok(None) }
     }
 
+    /// Reads a flag for presence, then a text.
     pub(crate) fn optional_text(&mut self, what: &'static str) -> Result<Option<ByteString>, CodecError> {
         self.optional(what, |reader| reader.text(what))
     }

@@ -1,4 +1,11 @@
 //! The encoding of JSON values: exact, including floating-point numbers and the order of members.
+//!
+//! ```text
+//! value := 0 (null) | 1 (false) | 2 (true) | 3 unsigned | 4 signed | 5 float | 6 text | 7 value* | 8 (text value)*
+//!          └ one byte, then: LEB128, zigzag LEB128, the 8 bytes of an IEEE 754 double, or a length and that many elements
+//! ```
+//!
+//! JSON text would have to be parsed with every read, and would not keep `1.0` apart from `1` in every parser.
 
 use serde_json::{Map, Number, Value};
 
@@ -6,6 +13,7 @@ use super::read::Reader;
 use super::write::Writer;
 use super::{CodecError, MAX_DEPTH};
 
+/// The tags of values. They are part of the format.
 const NULL: u8 = 0;
 const FALSE: u8 = 1;
 const TRUE: u8 = 2;
@@ -16,18 +24,26 @@ const TEXT: u8 = 6;
 const ARRAY: u8 = 7;
 const OBJECT: u8 = 8;
 
+/// Writes a value.
+///
+/// # Errors
+///
+/// Returns [`CodecError::TooDeep`] if arrays and objects nest deeper than [`MAX_DEPTH`].
 pub(super) fn write(to: &mut Writer, value: &Value) -> Result<(), CodecError> {
     write_at(to, value, 0)
 }
 
+/// Reads a value.
 pub(super) fn read(from: &mut Reader) -> Result<Value, CodecError> {
     read_at(from, 0)
 }
 
+/// Writes the members of an object without a tag, for fields that are always objects.
 pub(super) fn write_map(to: &mut Writer, map: &Map<String, Value>) -> Result<(), CodecError> {
     write_map_at(to, map, 0)
 }
 
+/// Reads the members of an object without a tag.
 pub(super) fn read_map(from: &mut Reader) -> Result<Map<String, Value>, CodecError> {
     read_map_at(from, 0)
 }
@@ -69,6 +85,7 @@ fn write_map_at(to: &mut Writer, map: &Map<String, Value>, depth: usize) -> Resu
     Ok(())
 }
 
+/// Writes a number in the shortest of three forms that keeps it exactly.
 fn write_number(to: &mut Writer, number: &Number) {
     if let Some(number) = number.as_u64() {
         to.byte(UNSIGNED);

@@ -1,4 +1,6 @@
 //! Encoding of the primitives.
+//!
+//! The counterpart of [`read`](super::read), which lists the forms. Writing to memory cannot fail; only values without a form do.
 
 use super::CodecError;
 
@@ -9,6 +11,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
+    /// Writes one byte.
     pub(crate) fn byte(&mut self, byte: u8) {
         self.bytes.push(byte);
     }
@@ -31,10 +34,12 @@ impl Writer {
         self.number(((number << 1) ^ (number >> 63)).cast_unsigned());
     }
 
+    /// Writes the number of elements that follow.
     pub(crate) fn length(&mut self, length: usize) {
         self.number(crate::limits::count(length));
     }
 
+    /// Writes a length and that many bytes.
     pub(crate) fn slice(&mut self, bytes: &[u8]) {
         self.length(bytes.len());
         self.bytes.extend_from_slice(bytes);
@@ -78,6 +83,7 @@ impl Writer {
     }
 }
 
+/// Returns the lowest eight bits.
 fn low_byte(number: u64) -> u8 {
     let [low, ..] = number.to_le_bytes();
     low

@@ -15,6 +15,7 @@
 //!
 //! The engine cannot be shared by replicas: those need an engine that several processes can reach.
 
+mod command;
 mod modes;
 mod recovery;
 mod salvage;
@@ -34,11 +35,12 @@ use crate::claims::Claims;
 use crate::error::{LogError, Refused};
 use crate::limits::LogLimits;
 use crate::log::{Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunQuery, RunState};
+use command::Command;
 use recovery::{Recovery, SharedStore};
 pub use salvage::{DamagedFile, LogReport, RunReport, TornTail, check, repair};
 use store::Store;
 use view::{View, Views};
-use writer::{Command, QUEUE, Writer};
+use writer::{QUEUE, Writer};
 
 /// A run log on the disk.
 ///

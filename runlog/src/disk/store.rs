@@ -61,10 +61,12 @@ impl std::fmt::Debug for Store {
     }
 }
 
+/// Returns the error for a failed operation of the database.
 fn unavailable(error: &fjall::Error) -> LogError {
     LogError::Unavailable(format!("the disk: {error}"))
 }
 
+/// Returns the error for bytes that cannot be decoded.
 fn unreadable(run: &RunId) -> impl Fn(CodecError) -> LogError + '_ {
     |error| LogError::Unreadable { run: run.clone(), what: error.to_string() }
 }
@@ -89,6 +91,11 @@ fn number_of(key: &[u8]) -> Option<u64> {
 }
 
 impl Store {
+    /// Opens or creates the database of a folder, readable for its user alone.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Unavailable`] if the folder cannot be made, or another process has it open.
     pub(super) fn open(folder: &Path) -> Result<Self, LogError> {
         let create = super::modes::create(folder);
         create.map_err(|error| {

@@ -1,4 +1,7 @@
 //! The readers' view of runs: only changes that are synced to the disk.
+//!
+//! Readers never wait for the writer: each view has its own lock, held for the length of one call. The last events of a run are kept in
+//! memory ([`Tail`]), so that a watcher that follows a run does not read the disk.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +25,7 @@ pub(super) struct View {
     body: Mutex<Body>,
 }
 
+/// The synced state, the last events, and all control messages.
 #[derive(Debug)]
 struct Body {
     ledger: Ledger,
@@ -38,6 +42,7 @@ pub(super) struct Glance {
 }
 
 impl View {
+    /// Returns the view of a run that was opened or restored.
     pub(super) fn new(place: u64, ledger: Ledger, controls: Vec<Control>) -> Self {
         let run_id = ledger.state.meta.run_id.clone();
         let signal = Signal::new(progress(&ledger));
@@ -59,17 +64,20 @@ impl View {
         self.show(&mut body, ledger);
     }
 
+    /// Publishes a message to the owner.
     pub(super) fn publish_control(&self, ledger: &Ledger, message: Control) {
         let mut body = self.body();
         body.controls.push(message);
         self.show(&mut body, ledger.clone());
     }
 
+    /// Replaces the ledger and wakes those that wait, under the lock, so that signals are in order.
     fn show(&self, body: &mut Body, ledger: Ledger) {
         self.signal.tell(progress(&ledger));
         body.ledger = ledger;
     }
 
+    /// Returns a copy of the synced ledger.
     pub(super) fn ledger(&self) -> Ledger {
         self.body().ledger.clone()
     }
@@ -117,6 +125,7 @@ impl Views {
         self.runs().remove(run);
     }
 
+    /// Returns the view of a run, or [`LogError::NotFound`].
     pub(super) fn get(&self, run: &RunId) -> Result<Arc<View>, LogError> {
         self.runs().get(run).cloned().ok_or_else(|| LogError::NotFound(run.clone()))
     }
@@ -139,6 +148,7 @@ impl Views {
         states
     }
 
+    /// Returns at most `max` runs whose lease has lapsed.
     pub(super) fn lapsed(&self, now: Timestamp, max: usize) -> Vec<RunState> {
         self.select(&RunQuery::default(), max, |run| run.is_lapsed(now))
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 
+use super::command::{Answer, Command};
 use super::recovery::{Recovery, SharedStore};
 use super::store::{Batch, Found, Store};
 use super::view::{View, Views};
@@ -26,88 +27,17 @@ use crate::log::{Control, Lease, Note, RunMeta};
 /// Commands that wait for the disk. Beyond it callers wait, which holds their agents back.
 pub(super) const QUEUE: usize = 1024;
 
-type Answer<T> = oneshot::Sender<Result<T, LogError>>;
-
-/// A command to the writer thread.
-pub(super) enum Command {
-    Open {
-        meta: RunMeta,
-        until: Timestamp,
-        answer: Answer<Lease>,
-    },
-    TakeOver {
-        run: RunId,
-        now: Timestamp,
-        until: Timestamp,
-        answer: Answer<Lease>,
-    },
-    Renew {
-        leases: Vec<Lease>,
-        until: Timestamp,
-        answer: Answer<Vec<Lease>>,
-    },
-    Append {
-        lease: Lease,
-        events: Vec<BlockEvent>,
-        now: Timestamp,
-        answer: oneshot::Sender<Result<u64, Refused>>,
-    },
-    Annotate {
-        lease: Lease,
-        note: Note,
-        answer: Answer<()>,
-    },
-    Watched {
-        run: RunId,
-        until: Timestamp,
-        answer: Answer<()>,
-    },
-    Control {
-        run: RunId,
-        message: Control,
-        answer: Answer<()>,
-    },
-    Trim {
-        run: RunId,
-        earliest: u64,
-        answer: Answer<()>,
-    },
-    Expire {
-        before: Timestamp,
-        answer: Answer<usize>,
-    },
-    /// Makes a test write.
-    Check {
-        answer: Answer<()>,
-    },
-}
-
-impl Command {
-    fn refuse(self, error: LogError) {
-        // A caller that dropped its future needs no answer.
-        match self {
-            Self::Open { answer, .. } | Self::TakeOver { answer, .. } => drop(answer.send(Err(error))),
-            Self::Renew { answer, .. } => drop(answer.send(Err(error))),
-            Self::Append { events, answer, .. } => drop(answer.send(Err(Refused::new(error, events)))),
-            Self::Annotate { answer, .. }
-            | Self::Watched { answer, .. }
-            | Self::Control { answer, .. }
-            | Self::Trim { answer, .. }
-            | Self::Check { answer } => drop(answer.send(Err(error))),
-            Self::Expire { answer, .. } => drop(answer.send(Err(error))),
-        }
-    }
-}
-
 /// The completion of a command, called after its group was synced.
-type Told = Box<dyn FnOnce(Result<(), LogError>) + Send>;
+type Completion = Box<dyn FnOnce(Result<(), LogError>) + Send>;
 
+/// A run as the writer sees it: the ledger includes changes of the current batch, the view does not.
 struct Owned {
     place: u64,
     ledger: Ledger,
     view: Arc<View>,
 }
 
+/// The state of the writer thread.
 pub(super) struct Writer {
     store: SharedStore,
     recovery: Recovery,
@@ -118,6 +48,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
+    /// Restores all stored runs. Places continue after the highest one that was found: a place is never used twice, so that events
+    /// of a deleted run cannot be read as those of another.
     pub(super) fn new(
         store: SharedStore,
         recovery: Recovery,
@@ -150,18 +82,18 @@ impl Writer {
             Err(error) => return group.drain(..).for_each(|command| command.refuse(error.clone())),
         };
         let mut batch = store.batch();
-        let mut told: Vec<Told> = Vec::with_capacity(group.len());
+        let mut completions: Vec<Completion> = Vec::with_capacity(group.len());
         for command in group.drain(..) {
-            if let Some(tell) = self.handle_command(command, &mut batch) {
-                told.push(tell);
+            if let Some(complete) = self.handle_command(command, &mut batch) {
+                completions.push(complete);
             }
         }
         let committed = batch.commit();
         if let Err(error) = &committed {
             self.recovery.broken = Some(error.clone());
         }
-        for tell in told {
-            tell(committed.clone());
+        for complete in completions {
+            complete(committed.clone());
         }
     }
 
@@ -181,7 +113,7 @@ impl Writer {
     }
 
     /// Checks a command against its ledger and adds its changes to the batch. Returns the completion to call after the commit.
-    fn handle_command(&mut self, command: Command, batch: &mut Batch<'_>) -> Option<Told> {
+    fn handle_command(&mut self, command: Command, batch: &mut Batch<'_>) -> Option<Completion> {
         match command {
             Command::Open { meta, until, answer } => {
                 let opened = self.open(meta, until, batch);
@@ -243,10 +175,12 @@ impl Writer {
         }
     }
 
+    /// Returns a run. Returns [`LogError::NotFound`] if it was never opened, or was deleted.
     fn owned(&mut self, run: &RunId) -> Result<&mut Owned, LogError> {
         self.runs.get_mut(run).ok_or_else(|| LogError::NotFound(run.clone()))
     }
 
+    /// Adds a run to the batch. Deletes the run that ended first if there are `runs.limit` already.
     fn open(
         &mut self,
         meta: RunMeta,
@@ -268,6 +202,8 @@ impl Writer {
         Ok((lease, view))
     }
 
+    /// Extends leases in memory alone: a lease that outlives the process is worthless, because its holder is gone. Returns the lost
+    /// leases.
     fn renew(&mut self, leases: Vec<Lease>, until: Timestamp) -> (Vec<Lease>, Vec<Publish>) {
         let (mut lost, mut published) = (Vec::new(), Vec::new());
         for lease in leases {
@@ -280,6 +216,7 @@ impl Writer {
         (lost, published)
     }
 
+    /// Adds events to the batch. The caller gets them back with an error if the batch fails, so that it can retry.
     fn append(
         &mut self,
         lease: &Lease,
@@ -287,7 +224,7 @@ impl Writer {
         now: Timestamp,
         answer: oneshot::Sender<Result<u64, Refused>>,
         batch: &mut Batch<'_>,
-    ) -> Option<Told> {
+    ) -> Option<Completion> {
         let limits = self.limits;
         let staged =
             self.owned(&lease.run_id).and_then(|owned| owned.append(lease, &events, now, &limits, batch));
@@ -309,6 +246,7 @@ impl Writer {
         }
     }
 
+    /// Adds a note to the batch. It replaces an earlier note of its kind.
     fn annotate(&mut self, lease: &Lease, note: &Note, batch: &mut Batch<'_>) -> Result<Publish, LogError> {
         let limits = self.limits;
         let owned = self.owned(&lease.run_id)?;
@@ -318,6 +256,7 @@ impl Writer {
         Ok(owned.published())
     }
 
+    /// Adds a control message to the batch, and returns what publishes it.
     fn control(
         &mut self,
         run: &RunId,
@@ -333,6 +272,7 @@ impl Writer {
         Ok(move || view.publish_control(&ledger, message))
     }
 
+    /// Removes the events below `earliest` with the batch.
     fn trim(&mut self, run: &RunId, earliest: u64, batch: &mut Batch<'_>) -> Result<Publish, LogError> {
         let owned = self.owned(run)?;
         let first = owned.ledger.state.earliest;
@@ -344,6 +284,7 @@ impl Writer {
         Ok(owned.published())
     }
 
+    /// Deletes the runs that ended before a time, and returns their number.
     fn expire(&mut self, before: Timestamp) -> Result<usize, LogError> {
         let is_over = |owned: &Owned| owned.ended_at().is_some_and(|ended| ended < before);
         let over: Vec<RunId> =
@@ -360,6 +301,7 @@ impl Writer {
         self.forget(&oldest.ok_or(LogError::Full { max: self.limits.runs })?)
     }
 
+    /// Deletes a run from the disk, the ledgers and the views.
     fn forget(&mut self, run: &RunId) -> Result<(), LogError> {
         let Some(owned) = self.runs.get(run) else { return Ok(()) };
         self.store.get()?.remove(owned.place, owned.ledger.state.earliest, owned.ledger.state.head)?;
@@ -378,11 +320,13 @@ impl Owned {
         self.view.state().closed_at
     }
 
+    /// Returns what publishes the present ledger. A later change of the same batch publishes its own.
     fn published(&self) -> Publish {
         let (view, ledger) = (Arc::clone(&self.view), self.ledger.clone());
         Box::new(move |events| view.publish(ledger, events))
     }
 
+    /// Encodes events, counts them, and adds them to the batch. A terminal event writes the record as well.
     fn append(
         &mut self,
         lease: &Lease,
@@ -405,6 +349,7 @@ impl Owned {
     }
 }
 
+/// Returns the error for an event that the encoding cannot represent.
 fn unwritable(run: &RunId, error: &CodecError) -> LogError {
     LogError::Unreadable { run: run.clone(), what: error.to_string() }
 }
@@ -414,7 +359,7 @@ fn then<S: Send + 'static, T: Send + 'static>(
     staged: Result<S, LogError>,
     answer: Answer<T>,
     show: impl FnOnce(S) -> T + Send + 'static,
-) -> Option<Told> {
+) -> Option<Completion> {
     match staged {
         Ok(staged) => Some(Box::new(move |committed| {
             // A caller that dropped its future needs no answer.

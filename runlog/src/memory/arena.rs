@@ -12,6 +12,7 @@ const PAGE: usize = 4 * 1024;
 /// so far.
 const FIRST_PAGE: usize = 256;
 
+/// The page that texts are copied to, and the size of the next one.
 #[derive(Debug)]
 pub(super) struct Arena {
     page: BytesMut,
@@ -36,6 +37,7 @@ impl Arena {
         }
     }
 
+    /// Copies a text into the page. A text longer than a page gets an allocation of its own.
     fn copy(&mut self, text: &ByteString) -> ByteString {
         if text.len() > PAGE {
             return ByteString::from(&**text);

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A [`BlockEvent`] has the size of its largest variant, which holds a JSON value. Nine of ten events of a run are deltas, so
-//! the variants of a block are stored in 48 bytes, and all others in a box.
+//! the variants of a block are stored in 48 bytes, and all others in a box. Chunks of many blocks are [packed](Packed) once two
+//! chunks follow: watchers that keep up never read them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,8 +16,16 @@ use aqueduct_core::event::EndReason;
 use aqueduct_core::{BlockEvent, BlockHead};
 use bytestring::ByteString;
 
+use super::packed::Packed;
+
 /// Events of a chunk: three kilobytes. The first chunk of a run grows to it by doubling, because most runs are short.
 const CHUNK: usize = 64;
+
+/// Blocks that start in a chunk that is packed. A chunk of fewer is small as it is, and cheaper to read.
+const BLOCKS: usize = 8;
+
+/// Chunks at the end that are not packed.
+const RECENT: usize = 2;
 
 /// A stored event.
 #[derive(Debug)]
@@ -28,6 +37,7 @@ enum Stored {
 }
 
 impl Stored {
+    /// Returns the event. Head and text are shared, not copied.
     fn event(&self) -> BlockEvent {
         match self {
             Self::Started(block) => BlockEvent::BlockStarted(Arc::clone(block)),
@@ -53,10 +63,56 @@ impl From<BlockEvent> for Stored {
     }
 }
 
+/// Consecutive events.
+#[derive(Debug)]
+enum Chunk {
+    Open(Vec<Stored>),
+    Packed(Packed),
+}
+
+impl Chunk {
+    fn len(&self) -> usize {
+        match self {
+            Self::Open(events) => events.len(),
+            Self::Packed(packed) => packed.len(),
+        }
+    }
+
+    /// Packs the chunk if that saves memory.
+    fn pack(&mut self) {
+        let Self::Open(events) = self else { return };
+        let blocks = events.iter().filter(|event| matches!(event, Stored::Started(_))).count();
+        if blocks >= BLOCKS
+            && let Some(packed) = Packed::new(events.iter().map(Stored::event))
+        {
+            *self = Self::Packed(packed);
+        }
+    }
+
+    fn into_stored(self) -> Vec<Stored> {
+        match self {
+            Self::Open(events) => events,
+            Self::Packed(packed) => packed.unpack().map(Stored::from).collect(),
+        }
+    }
+
+    /// Passes at most `max` events from the index `start` on to `each`. Returns their number.
+    fn visit(&self, start: usize, max: usize, each: &mut impl FnMut(BlockEvent)) -> usize {
+        let count = self.len().saturating_sub(start).min(max);
+        match self {
+            Self::Open(events) => {
+                events.iter().skip(start).take(count).for_each(|event| each(event.event()));
+            }
+            Self::Packed(packed) => packed.unpack().skip(start).take(count).for_each(each),
+        }
+        count
+    }
+}
+
 /// The events of a run, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    chunks: VecDeque<Vec<Stored>>,
+    chunks: VecDeque<Chunk>,
     len: usize,
 }
 
@@ -65,40 +121,52 @@ impl Events {
         self.len
     }
 
+    /// Appends an event. A full last chunk is followed by a new one of full capacity.
     pub(super) fn push(&mut self, event: BlockEvent) {
         self.len += 1;
         let is_first = self.chunks.is_empty();
-        if let Some(chunk) = self.chunks.back_mut().filter(|chunk| chunk.len() < CHUNK) {
+        if let Some(Chunk::Open(chunk)) = self.chunks.back_mut()
+            && chunk.len() < CHUNK
+        {
             chunk.push(event.into());
             return;
         }
         let mut chunk = if is_first { Vec::new() } else { Vec::with_capacity(CHUNK) };
         chunk.push(event.into());
-        self.chunks.push_back(chunk);
+        self.chunks.push_back(Chunk::Open(chunk));
+        if let Some(old) = self.chunks.len().checked_sub(RECENT + 1).and_then(|at| self.chunks.get_mut(at)) {
+            old.pack();
+        }
     }
 
-    /// Returns the events from that index on, found without a walk through those before.
-    pub(super) fn since(&self, start: usize) -> impl Iterator<Item = BlockEvent> {
-        let first = self.chunks.front().map_or(0, Vec::len);
-        let (chunk, offset) = match start.checked_sub(first) {
+    /// Passes at most `max` events from the index `start` on to `each`: an iterator over both kinds of chunks moves every event
+    /// several times.
+    pub(super) fn visit_since(&self, start: usize, max: usize, mut each: impl FnMut(BlockEvent)) {
+        let first = self.chunks.front().map_or(0, Chunk::len);
+        let (chunk, mut offset) = match start.checked_sub(first) {
             Some(behind) => (1 + behind / CHUNK, behind % CHUNK),
             None => (0, start),
         };
-        let mut chunks = self.chunks.range(chunk.min(self.chunks.len())..);
-        let begun = chunks.next().and_then(|chunk| chunk.get(offset..)).unwrap_or_default();
-        begun.iter().chain(chunks.flatten()).map(Stored::event)
+        let mut left = max;
+        for chunk in self.chunks.range(chunk.min(self.chunks.len())..) {
+            if left == 0 {
+                break;
+            }
+            left -= chunk.visit(std::mem::take(&mut offset), left, &mut each);
+        }
     }
 
     /// Removes and returns the oldest events.
     pub(super) fn take_oldest(&mut self, count: usize) -> Vec<BlockEvent> {
         let mut taken = Vec::new();
         while taken.len() < count
-            && let Some(first) = self.chunks.front_mut()
+            && let Some(first) = self.chunks.pop_front()
         {
-            let part = first.len().min(count - taken.len());
-            taken.extend(first.drain(..part).map(|stored| stored.event()));
-            if first.is_empty() {
-                self.chunks.pop_front();
+            let mut events = first.into_stored();
+            let part = events.len().min(count - taken.len());
+            taken.extend(events.drain(..part).map(|stored| stored.event()));
+            if !events.is_empty() {
+                self.chunks.push_front(Chunk::Open(events));
             }
         }
         self.len -= taken.len();
@@ -118,7 +186,11 @@ mod tests {
         let mut number = 0;
         std::iter::from_fn(move || {
             number += 1;
-            context.handle_update(Update::text(number.to_string())).unwrap();
+            // Some are pieces of one block, others are blocks of their own.
+            let text = Update::text(number.to_string());
+            let is_alone = number % 300 > 100;
+            let text = if is_alone { text.in_message(number.to_string()).last() } else { text };
+            context.handle_update(text).unwrap();
             context.poll_event()
         })
     }
@@ -142,8 +214,10 @@ mod tests {
                 let taken = taken.min(list.len());
                 prop_assert_eq!(events.take_oldest(taken), list.drain(..taken).collect::<Vec<_>>());
                 prop_assert_eq!(events.len(), list.len());
-                prop_assert!(events.since(start).eq(list.iter().skip(start).cloned()));
-                let spare = |chunk: &Vec<Stored>| chunk.capacity() > CHUNK;
+                let mut read = Vec::new();
+                events.visit_since(start, 300, |event| read.push(event));
+                prop_assert_eq!(read, list.iter().skip(start).take(300).cloned().collect::<Vec<_>>());
+                let spare = |chunk: &Chunk| matches!(chunk, Chunk::Open(events) if events.capacity() > CHUNK);
                 prop_assert!(!events.chunks.iter().any(spare));
             }
         }

@@ -7,7 +7,9 @@
 
 mod arena;
 mod events;
+mod index;
 mod owners;
+mod packed;
 mod relations;
 mod run;
 
@@ -22,6 +24,7 @@ use crate::claims::Claims;
 use crate::error::{LogError, Refused};
 use crate::limits::{LogLimits, count};
 use crate::log::{Control, Lease, Note, Page, RunLog, RunMeta, RunQuery, RunState};
+use index::Index;
 use owners::{Owners, Scarce};
 use relations::Relations;
 use run::Run;
@@ -48,6 +51,7 @@ pub struct MemoryLog {
 #[derive(Debug, Default)]
 struct Runs {
     all: HashMap<RunId, Arc<Run>>,
+    index: Index,
     owners: Owners,
 }
 
@@ -66,6 +70,7 @@ impl Runs {
     fn remove(&mut self, id: &RunId) {
         if let Some(run) = self.all.remove(id) {
             run.give_back();
+            self.index.remove(&run);
             self.owners.forget(&run.owner);
         }
     }
@@ -111,7 +116,9 @@ impl MemoryLog {
         }
         let lease = Lease { run_id: meta.run_id.clone(), epoch: 1 };
         let account = runs.owners.open(&meta.owner);
-        runs.all.insert(lease.run_id.clone(), Arc::new(Run::new(meta, until, account)));
+        let run = Arc::new(Run::new(meta, until, account));
+        runs.index.insert(&run);
+        runs.all.insert(lease.run_id.clone(), run);
         Ok(lease)
     }
 
@@ -164,11 +171,14 @@ impl MemoryLog {
         leases.into_iter().filter(lost).collect()
     }
 
-    fn select(&self, order: &RunQuery, max: usize, wanted: impl Fn(&RunState) -> bool) -> Vec<RunState> {
-        let runs: Vec<Arc<Run>> = self.runs().all.values().cloned().collect();
-        let mut states: Vec<RunState> = runs.iter().map(|run| run.state()).filter(wanted).collect();
-        order.sort(&mut states, max);
-        states
+    fn list_now(&self, query: &RunQuery, max: usize) -> Vec<RunState> {
+        let runs = self.runs().index.select(query, max);
+        runs.iter().map(|run| run.state()).collect()
+    }
+
+    fn lapsed_now(&self, now: Timestamp, max: usize) -> Vec<RunState> {
+        let runs = self.runs().index.all();
+        runs.iter().filter(|run| run.is_lapsed(now)).take(max).map(|run| run.state()).collect()
     }
 
     fn expire_now(&self, before: Timestamp) -> usize {
@@ -243,11 +253,11 @@ impl RunLog for MemoryLog {
     }
 
     fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
-        ready(Ok(self.select(&query, max, |run| query.wants(run))))
+        ready(Ok(self.list_now(&query, max)))
     }
 
     fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
-        ready(Ok(self.select(&RunQuery::default(), max, |run| run.is_lapsed(now))))
+        ready(Ok(self.lapsed_now(now, max)))
     }
 
     fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {

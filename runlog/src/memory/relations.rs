@@ -14,6 +14,7 @@ impl Relations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Relates `keys` to a run. A key may lead to several runs.
     pub(super) fn add(&self, run: &RunId, keys: Vec<String>) {
         let mut known = self.keys();
         for key in keys {
@@ -24,6 +25,7 @@ impl Relations {
         }
     }
 
+    /// Removes the relations of a run. A key without runs is dropped.
     pub(super) fn remove(&self, run: &RunId, keys: &[String]) {
         let mut known = self.keys();
         for key in keys {
@@ -36,6 +38,7 @@ impl Relations {
         }
     }
 
+    /// Returns the runs of each key, in the order of `keys`; an empty list for an unknown key.
     pub(super) fn find(&self, keys: &[String]) -> Vec<Vec<RunId>> {
         let known = self.keys();
         keys.iter().map(|key| known.get(key).cloned().unwrap_or_default()).collect()

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aqueduct_core::service::NumberedEvent;
-use aqueduct_core::{BlockEvent, RunId, Timestamp};
+use aqueduct_core::{BlockEvent, RunId, ThreadId, Timestamp};
 use serde_json::Value;
 
 use super::arena::Arena;
@@ -12,19 +12,25 @@ use super::owners::Account;
 use crate::error::{LogError, Refused};
 use crate::ledger::Ledger;
 use crate::limits::{LogLimits, count, weight_of};
-use crate::log::{Control, Lease, Note, Page, RunMeta, RunState};
+use crate::log::{Control, Lease, Note, Page, RunMeta, RunPlace, RunState};
 use crate::signal::{Progress, Signal};
 
+/// One run of the engine in memory.
+///
+/// A lock of its own guards each run, held for the length of one call and never across an `await`: runs do not wait for each other.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) id: RunId,
+    pub(super) thread: ThreadId,
     pub(super) owner: String,
+    opened_at: Timestamp,
     /// Where its bytes are counted.
     account: Account,
     signal: Signal,
     body: Mutex<Body>,
 }
 
+/// The part of a run that changes.
 #[derive(Debug)]
 struct Body {
     ledger: Ledger,
@@ -35,14 +41,17 @@ struct Body {
 }
 
 impl Body {
+    /// Returns the bytes that the run counts against its owner: content, and the size of its entries.
     fn footprint(&self) -> u64 {
         self.ledger.bytes + count(self.events.len() * size_of::<BlockEvent>())
     }
 }
 
 impl Run {
+    /// Opens a run. The first lease has epoch 1.
     pub(super) fn new(meta: RunMeta, until: Timestamp, account: Account) -> Self {
-        let (id, owner) = (meta.run_id.clone(), meta.owner.clone());
+        let (id, thread) = (meta.run_id.clone(), meta.thread_id.clone());
+        let (owner, opened_at) = (meta.owner.clone(), meta.opened_at);
         let ledger = Ledger::new(meta, until);
         let progress = Progress { epoch: ledger.state.epoch, ..Progress::default() };
         let body = Body {
@@ -52,7 +61,8 @@ impl Run {
             controls: Vec::new(),
             input: None,
         };
-        Self { id, owner, account, signal: Signal::new(progress), body: Mutex::new(body) }
+        let signal = Signal::new(progress);
+        Self { id, thread, owner, opened_at, account, signal, body: Mutex::new(body) }
     }
 
     /// Ignores poisoning: all checks precede the first change, so a panic cannot leave the body half written.
@@ -67,8 +77,18 @@ impl Run {
         self.signal.tell(Progress { head, closed: body.ledger.is_closed(), controls, epoch });
     }
 
+    /// Returns a copy of the state.
     pub(super) fn state(&self) -> RunState {
         self.body().ledger.state.clone()
+    }
+
+    /// Returns its place in lists.
+    pub(super) fn place(&self) -> RunPlace {
+        RunPlace { opened_at: self.opened_at, run_id: self.id.clone() }
+    }
+
+    pub(super) fn is_lapsed(&self, now: Timestamp) -> bool {
+        self.body().ledger.state.is_lapsed(now)
     }
 
     /// Counts back what it holds: it is forgotten.
@@ -80,6 +100,7 @@ impl Run {
         self.body().ledger.state.closed_at
     }
 
+    /// Starts a lease with the next epoch, and wakes the previous holder, which is fenced.
     pub(super) fn take_over(&self, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
         let mut body = self.body();
         let lease = body.ledger.take_over(now, until)?;
@@ -119,6 +140,7 @@ impl Run {
         Ok(head)
     }
 
+    /// Stores a note, and counts its growth.
     pub(super) fn annotate(&self, lease: &Lease, note: Note, limits: &LogLimits) -> Result<(), LogError> {
         let mut body = self.body();
         let before = body.footprint();
@@ -134,17 +156,26 @@ impl Run {
         self.body().input.clone()
     }
 
+    /// Returns at most `max` events after the number `after`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Gone`] if the next event was trimmed.
     pub(super) fn read(&self, after: u64, max: usize) -> Result<Page, LogError> {
         let body = self.body();
         body.ledger.check_read(after)?;
         let start = usize::try_from(after - (body.ledger.state.earliest - 1)).unwrap_or(usize::MAX);
-        let stored = body.events.since(start).take(max).zip(after.saturating_add(1)..);
         // Chunks do not tell how many events follow, and a list that grows would be copied.
         let mut events = Vec::with_capacity(body.events.len().saturating_sub(start).min(max));
-        events.extend(stored.map(|(event, number)| NumberedEvent { number, event }));
+        let mut number = after;
+        body.events.visit_since(start, max, |event| {
+            number = number.saturating_add(1);
+            events.push(NumberedEvent { number, event });
+        });
         Ok(Page { events, head: body.ledger.state.head, closed: body.ledger.is_closed() })
     }
 
+    /// Removes the events below `earliest`, and subtracts their size.
     pub(super) fn trim(&self, earliest: u64) {
         let mut body = self.body();
         let before = body.footprint();
@@ -154,6 +185,7 @@ impl Run {
         self.account.sub(before - body.footprint());
     }
 
+    /// Appends a message to the owner, and wakes it.
     pub(super) fn control(&self, message: Control, limits: &LogLimits) -> Result<(), LogError> {
         let mut body = self.body();
         body.ledger.control(&message, limits)?;
@@ -162,6 +194,7 @@ impl Run {
         Ok(())
     }
 
+    /// Waits for more than `seen` messages, and returns those after them.
     pub(super) async fn controls(&self, lease: &Lease, seen: usize) -> Result<Vec<Control>, LogError> {
         self.signal.called(lease, seen).await?;
         let body = self.body();
@@ -169,6 +202,7 @@ impl Run {
         Ok(body.controls.iter().skip(seen).cloned().collect())
     }
 
+    /// Waits for an event after the number `after`, or for the end of the run.
     pub(super) async fn changed(&self, after: u64) -> Result<(), LogError> {
         self.signal.changed(&self.id, after).await
     }

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use ::redis::Cmd;
 use ::redis::aio::{PubSub, PubSubSink, PubSubStream};
-use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::{BlockEvent, RunId};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -28,7 +27,7 @@ use super::reply::{self, News};
 use crate::codec::Decoder;
 use crate::error::LogError;
 use crate::limits::count;
-use crate::log::RunState;
+use crate::log::{Page, RunState};
 use crate::signal::{Progress, Signal};
 use crate::tail::Tail;
 
@@ -139,16 +138,23 @@ impl Entry {
         self.ready.send_replace(true);
     }
 
-    /// Returns events, head and end of a page without a request. Returns `None` if the server must be read.
-    pub(super) fn read(&self, after: u64, max: usize) -> Option<(Vec<NumberedEvent>, u64, bool)> {
+    /// Returns a page without a request. Returns `None` if the server must be read.
+    pub(super) fn read(&self, after: u64, max: usize) -> Option<Page> {
         if !*self.ready.borrow() {
             return None;
         }
         let body = self.body();
         let head = body.tail.head();
         let events = body.tail.read(after, max).filter(|events| !events.is_empty())?;
-        Some((events, head, body.closed))
+        Some(Page { events, head, closed: body.closed })
     }
+}
+
+/// The entries, by run for waiters and by channel for notifications.
+#[derive(Debug, Default)]
+struct Entries {
+    by_run: HashMap<RunId, Arc<Entry>>,
+    by_channel: HashMap<String, Arc<Entry>>,
 }
 
 /// All runs with waiters.
@@ -156,7 +162,7 @@ impl Entry {
 pub(super) struct Hub {
     keys: Keys,
     link: Arc<Link>,
-    entries: Mutex<HashMap<String, Arc<Entry>>>,
+    entries: Mutex<Entries>,
     subscribe: mpsc::Sender<String>,
     /// Notified when a lease was released.
     released: Notify,
@@ -177,13 +183,13 @@ impl Hub {
         self.released.notified().await;
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<String, Arc<Entry>>> {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the entry of a run, if it has waiters.
     pub(super) fn known(&self, run: &RunId) -> Option<Arc<Entry>> {
-        let entry = self.entries().get(&self.keys.channel(run)).cloned()?;
+        let entry = self.entries().by_run.get(run).cloned()?;
         entry.touched.store(true, Ordering::Relaxed);
         Some(entry)
     }
@@ -203,6 +209,11 @@ impl Hub {
         Ok(entry)
     }
 
+    /// Waits for events above `after`, or the end of the run.
+    pub(super) async fn changed(self: Arc<Self>, run: RunId, after: u64) -> Result<(), LogError> {
+        self.entry(&run).await?.signal.changed(&run, after).await
+    }
+
     /// Subscribes to a run if that is possible without waiting: a lagging watcher reads the log repeatedly and would never wait
     /// for a notification.
     pub(super) fn begin(&self, run: &RunId) {
@@ -214,11 +225,14 @@ impl Hub {
     fn insert(&self, run: &RunId, room: mpsc::Permit<'_, String>) -> Arc<Entry> {
         let channel = self.keys.channel(run);
         let mut entries = self.entries();
-        let known = entries.entry(channel.clone());
-        if let std::collections::hash_map::Entry::Vacant(_) = &known {
-            room.send(channel);
+        if let Some(known) = entries.by_run.get(run) {
+            return Arc::clone(known);
         }
-        Arc::clone(known.or_insert_with(|| Arc::new(Entry::new(run.clone()))))
+        let entry = Arc::new(Entry::new(run.clone()));
+        entries.by_run.insert(run.clone(), Arc::clone(&entry));
+        entries.by_channel.insert(channel.clone(), Arc::clone(&entry));
+        room.send(channel);
+        entry
     }
 
     /// Reads the state of runs whose channels are subscribed.
@@ -243,9 +257,13 @@ impl Hub {
     /// Removes entries without waiters, and returns their channels.
     fn forget_idle(&self) -> Vec<String> {
         let mut idle = Vec::new();
-        self.entries().retain(|channel, entry| {
-            let in_use = entry.touched.swap(false, Ordering::Relaxed) || Arc::strong_count(entry) > 1;
+        let mut entries = self.entries();
+        let Entries { by_run, by_channel } = &mut *entries;
+        by_channel.retain(|channel, entry| {
+            // Both maps hold the entry.
+            let in_use = entry.touched.swap(false, Ordering::Relaxed) || Arc::strong_count(entry) > 2;
             if !in_use {
+                by_run.remove(&entry.run);
                 idle.push(channel.clone());
             }
             in_use
@@ -263,7 +281,11 @@ impl Hub {
     }
 
     fn all(&self) -> Vec<(String, Arc<Entry>)> {
-        self.entries().iter().map(|(channel, entry)| (channel.clone(), Arc::clone(entry))).collect()
+        self.entries()
+            .by_channel
+            .iter()
+            .map(|(channel, entry)| (channel.clone(), Arc::clone(entry)))
+            .collect()
     }
 }
 
@@ -303,17 +325,7 @@ impl Listener<'_> {
         let mut channels = Vec::new();
         loop {
             tokio::select! {
-                message = stream.next() => {
-                    let (Some(message), Some(hub)) = (message, self.hub.upgrade()) else { return true };
-                    if message.get_channel_name() == released {
-                        hub.released.notify_one();
-                        continue;
-                    }
-                    let entry = hub.entries().get(message.get_channel_name()).cloned();
-                    if let Some(entry) = entry {
-                        entry.handle_news(message.get_payload_bytes());
-                    }
-                }
+                biased;
                 count = wanted.recv_many(&mut channels, QUEUE) => {
                     if count == 0 || !self.hear(std::mem::take(&mut channels)).await {
                         return true;
@@ -325,6 +337,17 @@ impl Listener<'_> {
                     hub.ask_all();
                     if !left.is_empty() && self.sink.unsubscribe(left).await.is_err() {
                         return true;
+                    }
+                }
+                message = stream.next() => {
+                    let (Some(message), Some(hub)) = (message, self.hub.upgrade()) else { return true };
+                    if message.get_channel_name() == released {
+                        hub.released.notify_one();
+                        continue;
+                    }
+                    let entry = hub.entries().by_channel.get(message.get_channel_name()).cloned();
+                    if let Some(entry) = entry {
+                        entry.handle_news(message.get_payload_bytes());
                     }
                 }
             }
@@ -341,7 +364,7 @@ impl Listener<'_> {
         }
         let Some(hub) = self.hub.upgrade() else { return false };
         let entries: Vec<_> =
-            channels.iter().filter_map(|channel| hub.entries().get(channel).cloned()).collect();
+            channels.iter().filter_map(|channel| hub.entries().by_channel.get(channel).cloned()).collect();
         refresh(hub, entries);
         true
     }

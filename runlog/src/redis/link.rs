@@ -115,7 +115,41 @@ impl Link {
     ) -> Result<T, LogError> {
         let key = call.keys.first().map(String::as_bytes);
         let work = Work { command: &call.command(script), script: Some(script), key };
-        read(self.run(work).await?)
+        read(self.run(work, self.deadline()).await?)
+    }
+
+    /// Runs the call of a script, and retries it until `deadline`.
+    pub(super) async fn run_script(
+        &self,
+        script: &Script,
+        command: &Cmd,
+        key: &[u8],
+        deadline: Instant,
+    ) -> Result<Value, LogError> {
+        self.run(Work { command, script: Some(script), key: Some(key) }, deadline).await
+    }
+
+    /// Sends the call of a script once.
+    pub(super) async fn try_script(
+        &self,
+        script: &Script,
+        command: &Cmd,
+        key: Option<&[u8]>,
+    ) -> Result<Value, RedisError> {
+        self.nodes.locate().await?;
+        let node = self.nodes.of(key);
+        let answer = self.attempt(Work { command, script: Some(script), key }, &node, false).await;
+        answer.inspect_err(|error| self.nodes.handle_cluster(error))
+    }
+
+    /// Returns `true` if the servers are known to be a cluster, which runs no script on keys of several slots.
+    pub(super) fn is_cluster(&self) -> bool {
+        self.nodes.is_cluster()
+    }
+
+    /// Returns the time after which a command that starts now is not retried.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.patience
     }
 
     /// Runs commands whose first argument is their key, those of one node in order and in one round trip. Returns their
@@ -131,10 +165,13 @@ impl Link {
         let mut all = Vec::with_capacity(commands.len());
         for (index, command) in commands.iter().enumerate() {
             // A command without answer from its node is repeated alone.
-            all.push(match answers.next_if(|(answered, _)| *answered == index) {
-                Some((_, answer)) => answer,
-                None => self.run(Work { command, script: None, key: key_of(command) }).await?,
-            });
+            let answer = if let Some((_, answer)) = answers.next_if(|(answered, _)| *answered == index) {
+                answer
+            } else {
+                let work = Work { command, script: None, key: key_of(command) };
+                self.run(work, self.deadline()).await?
+            };
+            all.push(answer);
         }
         Ok(all)
     }
@@ -181,9 +218,8 @@ impl Link {
         }
     }
 
-    /// Runs a command, and retries it until `patience` elapses.
-    async fn run(&self, work: Work<'_>) -> Result<Value, LogError> {
-        let deadline = Instant::now() + self.patience;
+    /// Runs a command, and retries it until `deadline`.
+    async fn run(&self, work: Work<'_>, deadline: Instant) -> Result<Value, LogError> {
         let (mut back_off, mut redirected, mut asked) = (BackOff::default(), 0, None);
         loop {
             let is_asked = asked.is_some();

@@ -5,7 +5,7 @@
 //! lists of runs                by opening, by thread, by owner, by end of lease, by end
 //! keys related to runs         sets, each with an expiry of its own
 //!
-//! append ──► script: epoch checked, XADD, PUBLISH ──► every replica's hub ──► its watchers
+//! append ──► group of appends ──► script, per run: epoch checked, XADD, PUBLISH ──► every replica's hub ──► its watchers
 //! ```
 //!
 //! The id of an entry is the fence: a take-over adds `<epoch + 1>-0`, and the server refuses any smaller id after that.
@@ -21,6 +21,7 @@
 //! most the last seconds, which the writers of open runs append again.
 
 mod config;
+mod group;
 mod hub;
 mod keys;
 mod link;
@@ -50,11 +51,13 @@ use crate::log::{Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunQuery
 #[cfg(feature = "redis-tls")]
 pub use config::ClientIdentity;
 pub use config::RedisConfig;
+use group::{Append, Group};
 use hub::Hub;
 use keys::Keys;
 use link::{Call, Link, unavailable};
 use replicas::Pulse;
 use reply::Reply;
+use scripts::Scripts;
 use writer::{Desk, Pens};
 
 /// Events of one read, so that an answer stays small and does not block the server for long.
@@ -82,7 +85,7 @@ const NONCE: usize = 16;
 /// ```
 #[derive(Debug)]
 pub struct RedisLog {
-    desk: Desk,
+    desk: Arc<Desk>,
     hub: Arc<Hub>,
     pens: Pens,
     /// Distinguishes the calls of this process from those of others.
@@ -107,7 +110,8 @@ impl RedisLog {
         let keys = Keys::new(&config.prefix);
         let hub = Hub::start(keys.clone(), Arc::clone(&link));
         let expiry = u64::try_from(config.expiry.as_millis()).unwrap_or(u64::MAX).min(LARGEST);
-        let desk = Desk { link, keys, scripts: Arc::default(), limits: config.limits, expiry };
+        let (scripts, group) = (Scripts::default(), Group::default());
+        let desk = Arc::new(Desk { link, keys, scripts, group, limits: config.limits, expiry });
         let process = RandomState::new().build_hasher().finish();
         let (calls, replica) = (AtomicU64::new(0), format!("{process:016x}"));
         Ok(Self { desk, hub, pens: Pens::default(), process, calls, replica, pulse: Pulse::default() })
@@ -148,7 +152,7 @@ impl RedisLog {
             return Err(reply.refusal(&run, 0));
         }
         let lease = Lease { run_id: run, epoch: 1 };
-        self.pens.insert(&lease, 0);
+        self.pens.insert(&lease, 0, &self.desk.keys);
         Ok(lease)
     }
 
@@ -160,7 +164,7 @@ impl RedisLog {
         match reply.word.as_str() {
             "ok" => {
                 let lease = Lease { run_id: run, epoch: reply.next()? };
-                self.pens.insert(&lease, reply.next()?);
+                self.pens.insert(&lease, reply.next()?, &self.desk.keys);
                 self.list_leases(std::slice::from_ref(&lease), until).await?;
                 Ok(lease)
             }
@@ -203,17 +207,12 @@ impl RedisLog {
         let Some(pen) = self.pens.get(&lease) else {
             return Err(Refused::new(self.why_lost(lease).await, events));
         };
-        let desk = self.desk.clone();
-        // A task, because a dropped append would leave the writer without knowledge of the head.
-        let written = tokio::spawn(async move {
-            let appended = pen.lock().await.append(&desk, &events, now).await;
-            (appended, lease, events)
-        });
-        let (appended, lease, events) = match written.await {
-            Ok(written) => written,
-            Err(error) => {
-                return Err(Refused::new(LogError::Unavailable(error.to_string()), Vec::new()));
-            }
+        let append = Append::new(pen.lock_owned().await, &self.desk, events, now);
+        let (append, outcome) = append.map_err(|(error, events)| Refused::new(error, events))?;
+        group::send(&self.desk, append);
+        let Ok((appended, events)) = outcome.await else {
+            let error = LogError::Unavailable("the append was aborted".to_owned());
+            return Err(Refused::new(error, Vec::new()));
         };
         match appended {
             Ok(head) => {
@@ -270,8 +269,8 @@ impl RedisLog {
     async fn read_page(&self, run: RunId, after: u64, max: usize) -> Result<Page, LogError> {
         let known = self.hub.known(&run);
         let is_heard = known.is_some();
-        if let Some((events, head, closed)) = known.and_then(|entry| entry.read(after, max)) {
-            return Ok(Page { events, head, closed });
+        if let Some(page) = known.and_then(|entry| entry.read(after, max)) {
+            return Ok(page);
         }
         let (keys, max) = (&self.desk.keys, max.min(READ_MAX));
         let call =
@@ -411,9 +410,16 @@ impl RunLog for RedisLog {
         Box::pin(self.read_page(run.clone(), after, max))
     }
 
+    fn read_now(&self, run: &RunId, after: u64, max: usize) -> Option<Result<Page, LogError>> {
+        self.hub.known(run)?.read(after, max).map(Ok)
+    }
+
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
-        let run = run.clone();
-        Box::pin(async move { self.hub.entry(&run).await?.signal.changed(&run, after).await })
+        Box::pin(Arc::clone(&self.hub).changed(run.clone(), after))
+    }
+
+    fn changed_owned(self: Arc<Self>, run: &RunId, after: u64) -> BoxFuture<'static, Result<(), LogError>> {
+        Box::pin(Arc::clone(&self.hub).changed(run.clone(), after))
     }
 
     fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {

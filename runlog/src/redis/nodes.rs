@@ -66,6 +66,8 @@ struct Map {
     made: u64,
     /// The number of lost connections.
     broken: u64,
+    /// Set once a server has shown that it is a node of a cluster.
+    is_cluster: bool,
 }
 
 impl Nodes {
@@ -81,6 +83,7 @@ impl Nodes {
             connections: HashMap::new(),
             made: 0,
             broken: 0,
+            is_cluster: false,
         };
         Some(Self { template, sentinels, map: Mutex::new(map) })
     }
@@ -99,10 +102,17 @@ impl Nodes {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns `true` once a server has redirected.
-    #[cfg(test)]
-    fn is_cluster(&self) -> bool {
-        !self.map().slots.is_empty()
+    /// Returns `true` once a server has shown that it is a node of a cluster.
+    pub(super) fn is_cluster(&self) -> bool {
+        self.map().is_cluster
+    }
+
+    /// Handles an error that only nodes of a cluster return: a redirection, or the refusal of keys of several slots.
+    pub(super) fn handle_cluster(&self, error: &RedisError) {
+        let is_refusal = matches!(error.kind(), ErrorKind::Server(ServerErrorKind::CrossSlot));
+        if is_refusal || error.redirect_node().is_some() {
+            self.map().is_cluster = true;
+        }
     }
 
     /// Returns the node of a key, as far as known.
@@ -186,6 +196,7 @@ impl Nodes {
     /// Returns the redirection in an error, if it is one. A permanent one is recorded.
     pub(super) fn handle_redirect(&self, from: &Node, error: &RedisError) -> Option<Redirect> {
         let (address, slot) = error.redirect_node()?;
+        self.handle_cluster(error);
         // A server that does not know its own host name omits it.
         let node: Node = match split(address) {
             Some(("" | "?", port)) => format!("{}:{port}", split(from)?.0).into(),
@@ -221,6 +232,7 @@ impl Map {
         if !self.entries.contains(node) {
             self.entries.push(Arc::clone(node));
         }
+        self.is_cluster = true;
         for slot in slots {
             self.slots.insert(slot, Arc::clone(node));
         }
@@ -308,7 +320,8 @@ mod tests {
         let asked =
             nodes.handle_redirect(&"10.0.0.1:6379".into(), &says(ServerErrorKind::Ask, "12182 :6380"));
         assert!(matches!(asked, Some(Redirect::Ask(node)) if &*node == "10.0.0.1:6380"));
-        assert!(!nodes.is_cluster());
+        assert_eq!(&*nodes.of(Some(b"foo")), "10.0.0.1:6379");
+        assert!(nodes.is_cluster(), "no other server redirects");
     }
 
     #[test]

@@ -37,12 +37,40 @@ impl Reply {
 
     /// Returns the error of an unsuccessful answer for this run.
     pub(super) fn refusal(&self, run: &RunId, epoch: u64) -> LogError {
-        match self.word.as_str() {
-            "missing" => LogError::NotFound(run.clone()),
-            "exists" => LogError::Exists(run.clone()),
-            "closed" => LogError::Closed(run.clone()),
-            "fenced" => LogError::Fenced { run: run.clone(), epoch },
-            _ => strange(&[]),
+        refusal(&self.word, run, epoch)
+    }
+}
+
+/// Returns the error that a word of a script stands for.
+pub(super) fn refusal(word: &str, run: &RunId, epoch: u64) -> LogError {
+    match word {
+        "missing" => LogError::NotFound(run.clone()),
+        "exists" => LogError::Exists(run.clone()),
+        "closed" => LogError::Closed(run.clone()),
+        "fenced" => LogError::Fenced { run: run.clone(), epoch },
+        _ => strange(&[]),
+    }
+}
+
+/// The answer to one append: a line of the script's answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Appended {
+    /// The events are in the log; the number of the last one.
+    Head(u64),
+    /// The log ends before the last acknowledged event, at that number.
+    Behind(u64),
+    /// The events are not in the log.
+    Refused(String),
+}
+
+impl Appended {
+    /// Decodes a line. Returns `None` if it is invalid.
+    pub(super) fn read(line: &str) -> Option<Self> {
+        match line.split_once(' ') {
+            Some(("ok", number)) => number.parse().ok().map(Self::Head),
+            Some(("behind", number)) => number.parse().ok().map(Self::Behind),
+            Some(_) => None,
+            None => Some(line.to_owned()).filter(|word| !word.is_empty()).map(Self::Refused),
         }
     }
 }
@@ -173,6 +201,16 @@ mod tests {
         assert_eq!(News::read(b"H 7 0 \n"), Some(News::Head { head: 7, closed: false }));
         assert_eq!(News::read(b"T 3\n"), Some(News::Epoch(3)));
         assert_eq!(News::read(b"C 2\n"), Some(News::Controls(2)));
+    }
+
+    #[test]
+    fn lines_of_appends_are_read() {
+        assert_eq!(Appended::read("ok 12"), Some(Appended::Head(12)));
+        assert_eq!(Appended::read("behind 0"), Some(Appended::Behind(0)));
+        assert_eq!(Appended::read("fenced"), Some(Appended::Refused("fenced".to_owned())));
+        for line in ["", "ok x", "fine 1"] {
+            assert_eq!(Appended::read(line), None, "{line:?}");
+        }
     }
 
     #[test]

@@ -2,21 +2,25 @@
 //! without the last seconds.
 //!
 //! ```text
-//! append ──► script ── ok ──────────► window (kept for `WINDOW`)
-//!              │
-//!              └ behind: the log ends before the last acknowledged event ──► the window again, then the batch
+//! append ──► group ──► script ── ok ──────────► window (kept for `WINDOW`)
+//!                        │
+//!                        └ behind: the log ends before the last acknowledged event ──► the window again, then the batch
 //! ```
+//!
+//! How appends travel to the server: [`group`](super::group).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ::redis::Cmd;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use tokio::time::Instant;
 
+use super::group::Group;
 use super::keys::Keys;
-use super::link::{Call, Link, strange};
-use super::reply::{CHECKPOINT, INPUT, Reply};
+use super::link::{Call, Link, read, strange};
+use super::reply::{self, Appended, CHECKPOINT, INPUT, Reply};
 use super::scripts::Scripts;
 use crate::codec::{Encoder, encode_value};
 use crate::error::LogError;
@@ -33,8 +37,10 @@ const WINDOW_BYTES: usize = 4 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Pen {
     lease: Lease,
+    /// The keys of the run's hash and of its stream.
+    keys: [String; 2],
     /// The number of the last acknowledged event.
-    head: u64,
+    pub(super) head: u64,
     window: VecDeque<Kept>,
     bytes: usize,
     encoder: Encoder,
@@ -44,10 +50,10 @@ pub(super) struct Pen {
 
 /// An encoded event in the window of recent appends.
 #[derive(Debug, Clone)]
-struct Kept {
+pub(super) struct Kept {
     at: Instant,
     weight: u64,
-    event: Vec<u8>,
+    pub(super) event: Vec<u8>,
 }
 
 /// The writers of this process.
@@ -61,9 +67,10 @@ impl Pens {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn insert(&self, lease: &Lease, head: u64) {
+    pub(super) fn insert(&self, lease: &Lease, head: u64, keys: &Keys) {
         let pen = Pen {
             lease: lease.clone(),
+            keys: [keys.meta(&lease.run_id), keys.events(&lease.run_id)],
             head,
             window: VecDeque::new(),
             bytes: 0,
@@ -88,35 +95,33 @@ impl Pens {
 }
 
 /// The parts of the engine that a writer uses.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Desk {
     pub(super) link: Arc<Link>,
     pub(super) keys: Keys,
-    pub(super) scripts: Arc<Scripts>,
+    pub(super) scripts: Scripts,
+    /// The appends on their way.
+    pub(super) group: Group,
     pub(super) limits: LogLimits,
     /// How long keys live after they were written or renewed, in milliseconds.
     pub(super) expiry: u64,
 }
 
-impl Pen {
-    /// Appends all events or none, and returns the number of the last.
-    pub(super) async fn append(
-        &mut self,
-        desk: &Desk,
-        events: &[BlockEvent],
-        now: Timestamp,
-    ) -> Result<u64, LogError> {
-        if events.iter().rev().skip(1).any(BlockEvent::is_terminal) {
-            return Err(LogError::AfterTerminal(self.lease.run_id.clone()));
-        }
-        let closing = events.last().is_some_and(BlockEvent::is_terminal).then_some(now);
-        let encoded = self.encode(events)?;
-        let head = self.write(desk, self.head + 1, &encoded, closing).await?;
-        self.head = head;
-        self.keep(encoded);
-        Ok(head)
+impl Desk {
+    /// Returns the call of the script for that many appends, up to its keys.
+    pub(super) fn append_command(&self, appends: usize) -> Cmd {
+        let mut command = ::redis::cmd("EVALSHA");
+        command.arg(self.scripts.append.get_hash()).arg(2 * appends);
+        command
     }
 
+    /// Adds the arguments that all appends of a call share.
+    pub(super) fn add_limits(&self, command: &mut Cmd) {
+        command.arg(self.limits.events_per_run).arg(self.limits.bytes_per_run).arg(self.expiry);
+    }
+}
+
+impl Pen {
     /// Stores a note of the run.
     pub(super) async fn annotate(&mut self, desk: &Desk, note: &Note) -> Result<(), LogError> {
         let run = &self.lease.run_id;
@@ -146,7 +151,11 @@ impl Pen {
         }
     }
 
-    fn encode(&mut self, events: &[BlockEvent]) -> Result<Vec<Kept>, LogError> {
+    /// Encodes a batch.
+    pub(super) fn encode(&mut self, events: &[BlockEvent]) -> Result<Vec<Kept>, LogError> {
+        if events.iter().rev().skip(1).any(BlockEvent::is_terminal) {
+            return Err(LogError::AfterTerminal(self.lease.run_id.clone()));
+        }
         let at = Instant::now();
         let encode = |event: &BlockEvent| {
             let weight = weight_of(std::slice::from_ref(event));
@@ -158,18 +167,19 @@ impl Pen {
     }
 
     /// Writes a batch, after the events before it that the log lost.
-    async fn write(
+    pub(super) async fn write(
         &self,
         desk: &Desk,
         first: u64,
         batch: &[Kept],
         closing: Option<Timestamp>,
+        deadline: Instant,
     ) -> Result<u64, LogError> {
         loop {
-            let reply = self.call(desk, first, batch, closing).await?;
-            match reply {
-                Ok(head) => return Ok(head),
-                Err(behind) => {
+            match self.call(desk, first, batch, closing, deadline).await? {
+                Appended::Head(head) => return Ok(head),
+                Appended::Refused(word) => return Err(self.refusal(&word, desk)),
+                Appended::Behind(behind) => {
                     let kept = count(self.window.len());
                     let start = self.head + 1 - kept;
                     let missing = (behind + 1).checked_sub(start).and_then(|skip| usize::try_from(skip).ok());
@@ -179,48 +189,78 @@ impl Pen {
                     }
                     let missing: Vec<Kept> = self.window.iter().skip(missing.ok_or(lost)?).cloned().collect();
                     // Only this writer appends under its epoch, so the log now ends where the batch starts.
-                    self.call(desk, behind + 1, &missing, None).await?.ok();
+                    self.call(desk, behind + 1, &missing, None, deadline).await?;
                 }
             }
         }
     }
 
-    /// Calls the script. Returns the new head, or the head of a log that is behind.
+    /// Calls the script for this run alone, and retries it until `deadline`.
     async fn call(
         &self,
         desk: &Desk,
         first: u64,
         batch: &[Kept],
         closing: Option<Timestamp>,
-    ) -> Result<Result<u64, u64>, LogError> {
-        let (run, limits) = (&self.lease.run_id, &desk.limits);
-        let mut call = Call::default()
-            .key(desk.keys.meta(run))
-            .key(desk.keys.events(run))
-            .arg(self.lease.epoch)
-            .arg(first)
-            .arg(closing.map(|at| at.0.to_string()).unwrap_or_default())
-            .arg(batch.iter().map(|kept| kept.weight).sum::<u64>())
-            .arg(limits.events_per_run)
-            .arg(limits.bytes_per_run)
-            .arg(desk.expiry);
+        deadline: Instant,
+    ) -> Result<Appended, LogError> {
+        let mut command = desk.append_command(1);
+        self.add_keys(&mut command);
+        desk.add_limits(&mut command);
+        self.add_append(&mut command, first, batch, closing);
+        let answer = desk.link.run_script(&desk.scripts.append, &command, self.key(), deadline).await?;
+        let line: String = read(answer)?;
+        Appended::read(&line).ok_or_else(|| strange(&[]))
+    }
+
+    /// Returns the key that determines the node of the run.
+    pub(super) fn key(&self) -> &[u8] {
+        let [meta, _] = &self.keys;
+        meta.as_bytes()
+    }
+
+    /// Adds the keys of the run to a call.
+    pub(super) fn add_keys(&self, command: &mut Cmd) {
+        command.arg(&self.keys);
+    }
+
+    /// Adds the arguments of an append to a call.
+    pub(super) fn add_append(
+        &self,
+        command: &mut Cmd,
+        first: u64,
+        batch: &[Kept],
+        closing: Option<Timestamp>,
+    ) {
+        command.arg(self.lease.epoch).arg(first);
+        match closing {
+            Some(at) => command.arg(at.0),
+            None => command.arg(""),
+        };
+        command.arg(batch.iter().map(|kept| kept.weight).sum::<u64>()).arg(batch.len());
         for kept in batch {
-            call = call.bytes(kept.event.clone());
+            command.arg(kept.event.as_slice());
         }
-        let mut reply: Reply = desk.link.script(&desk.scripts.append, &call).await?;
-        let too_long = |limit, what, max| Err(LogError::RunTooLong { run: run.clone(), limit, what, max });
-        match reply.word.as_str() {
-            "ok" => Ok(Ok(reply.next()?)),
-            "behind" => Ok(Err(reply.next()?)),
-            "events" => too_long("events_per_run", "events", limits.events_per_run),
-            "bytes" => too_long("bytes_per_run", "bytes", limits.bytes_per_run),
-            "missing" | "closed" | "fenced" => Err(reply.refusal(run, self.lease.epoch)),
-            _ => Err(strange(&[])),
+    }
+
+    /// Returns the error of an append that the script refused.
+    pub(super) fn refusal(&self, word: &str, desk: &Desk) -> LogError {
+        let (run, limits) = (self.lease.run_id.clone(), &desk.limits);
+        match word {
+            "events" => {
+                let max = limits.events_per_run;
+                LogError::RunTooLong { run, limit: "events_per_run", what: "events", max }
+            }
+            "bytes" => {
+                let max = limits.bytes_per_run;
+                LogError::RunTooLong { run, limit: "bytes_per_run", what: "bytes", max }
+            }
+            word => reply::refusal(word, &run, self.lease.epoch),
         }
     }
 
     /// Adds a batch to the window, and drops events that are too old or too many.
-    fn keep(&mut self, batch: Vec<Kept>) {
+    pub(super) fn keep(&mut self, batch: Vec<Kept>) {
         self.bytes += batch.iter().map(|kept| kept.event.len()).sum::<usize>();
         self.window.extend(batch);
         let oldest = Instant::now().checked_sub(WINDOW);

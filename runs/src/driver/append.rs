@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use aqueduct_core::{BlockEvent, Checkpoint, RunFailure};
-use aqueduct_runlog::{LogError, Note, Refused};
+use aqueduct_runlog::{LogError, LogScope, Note, Refused, position_event};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{GoesOn, LOG_PAUSE, Machine};
 use crate::extension::OF_EXTENSION;
+use crate::publish::adopt::Publication;
 
 /// Returns the value that the extension of a run stored in its checkpoint; null if there is none.
 pub(crate) fn left_by_extension(checkpoint: &Checkpoint) -> Value {
@@ -47,8 +48,12 @@ impl Machine<'_> {
         if let Err(error) = result
             && !self.is_ended_here().await
         {
+            self.positions = 0;
             tracing::error!(run = self.drive.lease.run_id.as_str(), %error, "the run log failed");
             self.handle_log_error(&error.error);
+        }
+        if self.positions > 0 {
+            self.drive.handle.add_stored(std::mem::take(&mut self.positions));
         }
     }
 
@@ -86,6 +91,7 @@ impl Machine<'_> {
         let goes_on = match agent {
             Some(agent) if agent.can_hand_over(&checkpoint) => GoesOn::Anywhere,
             Some(agent) if agent.can_resume(&checkpoint) => GoesOn::IfLost,
+            None if Publication::of(&checkpoint.0).is_some() => GoesOn::Anywhere,
             _ => GoesOn::HereAlone,
         };
         let note = Note::Checkpoint(Arc::new(checkpoint.0));
@@ -99,6 +105,23 @@ impl Machine<'_> {
                 }
             }
         }
+    }
+
+    /// Queues the position of the source behind the events before it, for the same append; before the terminal event, which
+    /// is the last of a run. A log that ends with this process has no use for positions.
+    pub(super) fn keep_position(&mut self, position: Value) {
+        if position.is_null() || self.drive.runs.scope() == LogScope::Process {
+            return;
+        }
+        self.polled.extend(std::iter::from_fn(|| self.context.poll_event()));
+        let is_last = self.polled.last().is_some_and(BlockEvent::is_terminal);
+        if self.context.is_ended() && !is_last {
+            return;
+        }
+        let at = self.polled.len() - usize::from(is_last);
+        let event = position_event(Arc::clone(self.context.root_lane()), position);
+        self.polled.insert(at, event);
+        self.positions += 1;
     }
 
     /// Stores a note beside the run. Retries while the log is unavailable and the lease may still be held.
@@ -128,12 +151,13 @@ impl Machine<'_> {
         let (log, lease) = (self.drive.runs.run_log(), &self.drive.lease);
         // Every retry has the same time: an engine recognises a repeated final batch by it.
         let now = self.drive.runs.now();
-        let patience = self.patience();
+        let mut patience = None;
         loop {
             let refused = match log.append(lease, events, now).await {
                 Ok(head) => return Ok(head),
                 Err(refused) => refused,
             };
+            let patience = *patience.get_or_insert_with(|| self.patience());
             if !refused.error.is_temporary() || self.lost.is_cancelled() || Instant::now() > patience {
                 return Err(refused);
             }

@@ -20,6 +20,8 @@ const EVENTS_TOGETHER: usize = 128;
 /// The sources of a run.
 pub(crate) struct Input {
     source: SourceStream,
+    /// Set once the source has sent a position: its batches end with one, so that the log stores both together.
+    is_positioned: bool,
     lanes: Option<LaneEvents>,
 }
 
@@ -43,7 +45,7 @@ impl Batch {
 impl Input {
     /// Creates the input of a run without lanes.
     pub(super) fn new(source: SourceStream) -> Self {
-        Self { source, lanes: None }
+        Self { source, is_positioned: false, lanes: None }
     }
 
     /// Sets the receiver of lane events; keeps the current one for `None`.
@@ -57,9 +59,10 @@ impl Input {
     }
 
     /// Polls the agent before the lanes; see the module docs for the order.
-    fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Batch> {
+    pub(super) fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Batch> {
         let mut batch = Batch::default();
-        let polled = catch_unwind(AssertUnwindSafe(|| poll_source(self.source.as_mut(), cx, &mut batch)));
+        let (source, is_positioned) = (self.source.as_mut(), &mut self.is_positioned);
+        let polled = catch_unwind(AssertUnwindSafe(|| poll_source(source, cx, &mut batch, is_positioned)));
         if polled.is_err() {
             self.source = Box::pin(stream::empty());
             batch.events.push(panicked());
@@ -105,16 +108,22 @@ fn poll_source(
     mut source: Pin<&mut (dyn Stream<Item = SourceEvent> + Send)>,
     cx: &mut Context<'_>,
     batch: &mut Batch,
+    is_positioned: &mut bool,
 ) {
-    while batch.events.len() < EVENTS_TOGETHER {
+    while batch.events.len() < EVENTS_TOGETHER || *is_positioned {
         match source.as_mut().poll_next(cx) {
             Poll::Ready(Some(event)) => {
                 // The agent is polled again once the log holds the checkpoint: its next effect could not be recovered
                 // without it.
                 let is_checkpoint = matches!(event, SourceEvent::Checkpoint(_));
+                let is_position = matches!(event, SourceEvent::Position(_));
                 batch.events.push(event);
+                *is_positioned |= is_position;
                 if is_checkpoint {
                     return;
+                }
+                if is_position && batch.events.len() >= EVENTS_TOGETHER {
+                    break;
                 }
             }
             Poll::Ready(None) => {

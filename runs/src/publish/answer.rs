@@ -8,7 +8,7 @@ use aqueduct_core::{ContentBlock, InterruptId, InterruptReply, Message, Principa
 use aqueduct_runlog::{Lease, RunMeta};
 use serde_json::Value;
 
-use super::{LineDecoder, Published, State};
+use super::{Driver, LineDecoder, Published, State};
 use crate::agents::AgentEntry;
 use crate::driver::Drive;
 use crate::extension::RunOrigin;
@@ -95,6 +95,7 @@ impl Runs {
         };
         let lease = self.open_log(meta).await?;
         self.note_record(&lease, &input).await;
+        self.note_publication(published, &lease, &replies).await;
         Ok(self.begin_answer(published, state, (lease, run.shown), input, replies))
     }
 
@@ -119,6 +120,11 @@ impl Runs {
             .extend(calls.into_iter().map(|id| ContentBlock::tool_arguments(id.as_bytes().clone(), "")));
         input.messages.push(earlier);
         let (sender, feed) = Feed::published();
+        state.driver = published.format.as_ref().map(|_| Driver::new(&handle));
+        if let Some(publication) = published.publication(&replies) {
+            // The channel is empty.
+            sender.try_send(publication.begin()).ok();
+        }
         state.out = Some(sender);
         state.is_waiting = false;
         state.mailbox = None;

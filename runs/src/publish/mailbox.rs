@@ -32,7 +32,7 @@ const MARK: char = '\u{1f}';
 /// Mailboxes of one thread that are searched: the number of workflows that can wait in it.
 const BOXES: usize = 64;
 /// A time at which every lease has lapsed: a replica that was asked to take a run over need not wait.
-const AT_ONCE: Timestamp = Timestamp(1 << 52);
+pub(super) const AT_ONCE: Timestamp = Timestamp(1 << 52);
 /// The failure code of a run whose reply belongs to no open interrupt.
 const NOT_ASKED: &str = "nothing_to_answer";
 
@@ -70,27 +70,35 @@ fn asked_in(note: Option<&Value>) -> Vec<InterruptId> {
 
 /// Returns the control message that carries a reply to the owner of the mailbox.
 fn letter(run: &ReplyRun, replies: &[InterruptReply]) -> Option<Control> {
-    let told: Vec<Value> = replies
-        .iter()
-        .map(|reply| json!({ "id": reply.id.as_str(), "resolved": reply.resolved, "payload": reply.payload }))
-        .collect();
+    let replies_json = replies_to_value(replies);
     let payload = Some(
-        json!({ "run": run.id.as_str(), "shown": run.shown.as_ref().map(RunId::as_str), "replies": told }),
+        json!({ "run": run.id.as_str(), "shown": run.shown.as_ref().map(RunId::as_str), "replies": replies_json }),
     );
     Some(Control::Reply(InterruptReply { id: replies.first()?.id.clone(), resolved: true, payload }))
+}
+
+/// Returns replies as JSON.
+pub(super) fn replies_to_value(replies: &[InterruptReply]) -> Value {
+    let to_json = |reply: &InterruptReply| json!({ "id": reply.id.as_str(), "resolved": reply.resolved, "payload": reply.payload });
+    replies.iter().map(to_json).collect()
+}
+
+/// Reads replies from JSON. Returns `None` if a reply is malformed.
+pub(super) fn replies_from(replies: &Value) -> Option<Vec<InterruptReply>> {
+    let read = |reply: &Value| {
+        Some(InterruptReply {
+            id: InterruptId::new(reply.get("id")?.as_str()?.to_owned()),
+            resolved: reply.get("resolved")?.as_bool()?,
+            payload: reply.get("payload").filter(|payload| !payload.is_null()).cloned(),
+        })
+    };
+    replies.as_array()?.iter().map(read).collect()
 }
 
 /// Decodes a control message back into the run and the replies.
 fn opened(letter: &InterruptReply) -> Option<(ReplyRun, Vec<InterruptReply>)> {
     let payload = letter.payload.as_ref()?;
-    let read = |told: &Value| {
-        Some(InterruptReply {
-            id: InterruptId::new(told.get("id")?.as_str()?.to_owned()),
-            resolved: told.get("resolved")?.as_bool()?,
-            payload: told.get("payload").filter(|payload| !payload.is_null()).cloned(),
-        })
-    };
-    let replies = payload.get("replies")?.as_array()?.iter().map(read).collect::<Option<_>>()?;
+    let replies = replies_from(payload.get("replies")?)?;
     let id = |name: &str| payload.get(name)?.as_str().map(|id| RunId::new(id.to_owned()));
     Some((ReplyRun { id: id("run")?, shown: id("shown") }, replies))
 }
@@ -136,13 +144,13 @@ impl Runs {
         let held = self.hold(&lease);
         let mut seen = 0;
         loop {
-            let heard = tokio::select! {
+            let received = tokio::select! {
                 biased;
                 () = held.lost.cancelled() => return,
                 () = closed.cancelled() => break,
-                heard = self.run_log().controls(&lease, seen) => heard,
+                received = self.run_log().controls(&lease, seen) => received,
             };
-            match heard {
+            match received {
                 Ok(letters) => {
                     seen += letters.len();
                     for letter in letters {
@@ -175,6 +183,7 @@ impl Runs {
         let mut state = published.state.lock().await;
         let is_asked = |reply: &InterruptReply| state.asked.contains(&reply.id);
         if state.is_waiting && state.out.is_some() && replies.iter().all(is_asked) {
+            self.note_publication(published, &lease, &replies).await;
             drop(self.begin_answer(published, &mut state, (lease, reply.shown), input, replies));
             return;
         }

@@ -57,6 +57,27 @@ def steps_of_a_delivery() -> int:
     return run(use())
 
 
+def test_replicas_are_tried_in_turn() -> None:
+    """Replicas share their runs, and one of the addresses has nothing behind it."""
+
+    async def use() -> Gateway:
+        gateway = Gateway(cuts=range(8, 60, 8))
+        async with gateway.serving() as first, gateway.serving() as second:
+            nothing = "ws://127.0.0.1:9/ws"
+            target = Forwarder([nothing, first, second], agent="team", run="r1", sleep=Pauses())
+            async with target:
+                for line in LINES:
+                    await target.send(line)
+        return gateway
+
+    gateway = run(use())
+    check(gateway)
+    assert gateway.connections >= 3
+    assert len({headers["host"] for headers in gateway.headers}) == 2
+    with pytest.raises(ValueError, match="no address"):
+        Forwarder([], agent="team")
+
+
 def test_what_is_said_to_the_gateway() -> None:
     async def use() -> Gateway:
         gateway = Gateway()

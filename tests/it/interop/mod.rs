@@ -2,6 +2,7 @@
 
 mod a2a;
 mod agui;
+mod conformance;
 mod frameworks;
 mod frontends;
 mod gateway;

@@ -43,6 +43,8 @@ pub struct Scripted {
     pub is_resumable: bool,
     /// Whether the agent hears that it is to stop.
     pub is_told: bool,
+    /// Whether the prompt names the run whose script is played: the run has another id at the host of the agent.
+    pub is_remote: bool,
 }
 
 /// The end of the work is noted, also if its stream is dropped.
@@ -70,6 +72,11 @@ impl Drop for Noted {
 }
 
 impl Scripted {
+    /// Returns the run of the world that a request is for.
+    fn run_of(&self, request: &AgentRequest) -> RunId {
+        if self.is_remote { RunId::from(request.input.text()) } else { request.input.run_id.clone() }
+    }
+
     fn session(&self, run: &RunId) -> Noted {
         let mut record = locked(&self.record);
         let session = Session { run: run.clone(), replica: self.node.name().to_owned(), work: Work::Open };
@@ -83,7 +90,7 @@ impl Scripted {
 
     /// Plays the script from the events that were not sent yet.
     fn play(&self, request: AgentRequest, first: Vec<SourceEvent>, done: usize) -> SourceStream {
-        let run = request.input.run_id.clone();
+        let run = self.run_of(&request);
         let (node, noted) = (Arc::clone(&self.node), self.session(&run));
         let (script, begun) = (Script::of(self.seed, run.as_str()), self.remote.begun(&run));
         let cancel = if self.is_told { request.cancel } else { CancelToken::new() };
@@ -139,7 +146,7 @@ impl Agent for Scripted {
     fn run(&self, request: AgentRequest) -> SourceStream {
         let checkpoint = Checkpoint(json!({ "run": request.input.run_id.as_str() }));
         let first = self.is_resumable.then_some(SourceEvent::Checkpoint(checkpoint));
-        self.remote.begun(&request.input.run_id);
+        self.remote.begun(&self.run_of(&request));
         self.play(request, first.into_iter().collect(), 0)
     }
 
@@ -148,8 +155,8 @@ impl Agent for Scripted {
     }
 
     fn resume(&self, request: AgentRequest, takeover: Takeover) -> SourceStream {
-        let run = &request.input.run_id;
-        let (script, begun) = (Script::of(self.seed, run.as_str()), self.remote.begun(run));
+        let run = self.run_of(&request);
+        let (script, begun) = (Script::of(self.seed, run.as_str()), self.remote.begun(&run));
         let done = script.steps.iter().take_while(|step| begun + step.at <= Instant::now()).count();
         let known = script.steps.iter().take(done).map(|step| step.event.clone()).collect();
         let (rest, _) = takeover.history.deduplicate(known, |_| false);

@@ -5,8 +5,10 @@
 //! | `ends` | every run in the log has ended |
 //! | `balanced` | the events of a run pass core's invariants: one start, one terminal event, nothing open |
 //! | `agui` | both dialects of AG-UI take what the run comes to |
-//! | `numbers` | a watcher sees contiguous numbers from 1 |
-//! | `views` | what a watcher saw is what the log holds |
+//! | `numbers` | a watcher sees contiguous numbers from 1, on every surface |
+//! | `views` | what a watcher saw is what the log holds, on every surface: events, or AG-UI payloads |
+//! | `tasks` | the text of an A2A client only grows, and is that of the run at its end, in the right state |
+//! | `lanes` | the work of a sub-agent is in the run of its supervisor at most once; without faults, once and whole |
 //! | `seen` | a watcher sees the end of its run |
 //! | `fence` | an owner that was taken over appends nothing |
 //! | `content` | a run that succeeded has the text of its source, once |
@@ -23,14 +25,17 @@ use std::sync::Arc;
 
 use aqueduct_adapter_agui::config::{Dialect, Settings};
 use aqueduct_adapter_agui::convert::converters;
+use aqueduct_adapter_agui::protocol::AguiProtocol;
 use aqueduct_adapter_agui::verify::{Level, verify};
 use aqueduct_core::event::SpanKind;
+use aqueduct_core::protocol::{Encoding, Protocol as _};
+use aqueduct_core::service::PayloadSink;
 use aqueduct_core::testing::{InvariantChecker, trace_line};
 use aqueduct_core::{BlockEvent, Channel, RunId, RunOutcome};
-use aqueduct_runlog::RunState;
+use aqueduct_runlog::{RunState, is_log_metadata};
 
 use crate::node::Status;
-use crate::record::{Expected, Record, Seen, Session, View, Work};
+use crate::record::{Expected, Record, Seen, Session, TaskView, TeamCall, View, Work};
 use crate::script::{Ending, Script};
 use crate::server::Write;
 use crate::trace::locked;
@@ -75,12 +80,15 @@ pub fn check(world: &World, open: &[RunId]) -> Vec<Violation> {
         remains.report("ends", format!("{run} never ended"));
     }
     let record = locked(&world.record);
+    // First: a run that another principal cancelled breaks other rules too.
+    record.leaks.iter().for_each(|leak| remains.report("principals", leak.clone()));
     remains.check_logs(&record);
     record.views.iter().for_each(|view| remains.check_view(view));
+    record.tasks.iter().for_each(|view| remains.check_task(view));
+    record.calls.iter().for_each(|call| remains.check_call(call));
     remains.check_writes(&writes);
     remains.check_work(&record);
     remains.check_replies(&record);
-    record.leaks.iter().for_each(|leak| remains.report("principals", leak.clone()));
     remains.found
 }
 
@@ -97,7 +105,8 @@ impl Remains<'_> {
 
     fn check_logs(&mut self, record: &Record) {
         for (run, (state, events)) in self.log.clone() {
-            if state.closed_at.is_none() {
+            // The side run of a call between gateways is trimmed while it is read.
+            if state.closed_at.is_none() || state.earliest > 1 {
                 continue;
             }
             if let Err(violation) = InvariantChecker::check_all(events.iter()) {
@@ -161,33 +170,100 @@ impl Remains<'_> {
     }
 
     fn check_view(&mut self, view: &View) {
-        let View { watcher, run, events, seen } = view;
-        for (n, (number, line)) in (1..).zip(events) {
-            if n != *number && !self.is_excused(run) {
-                return self
-                    .report("numbers", format!("{watcher} of {run} saw {number} as event {n}: {line}"));
-            }
-        }
+        let View { watcher, run, surface, events, seen } = view;
         if self.is_excused(run) {
             return;
         }
+        let who = format!("{watcher} of {run} at {surface:?}");
+        self.check_seen(&who, run, *seen);
+        let Some((state, log)) = self.log.get(run).cloned() else { return };
+        let held = if surface.is_agui() { payloads(&state.meta.agent, &log) } else { lines(&log) };
+        for (n, (number, line)) in events.iter().enumerate() {
+            let Some((expected, held)) = held.get(n) else {
+                return self.report("views", format!("{who} saw more than the log holds: {number} {line}"));
+            };
+            if number != expected {
+                return self
+                    .report("numbers", format!("{who} saw {number} in the place of {expected}: {line}"));
+            }
+            if line != held {
+                return self.report("views", format!("{who} saw {number} {line}, the log has {held}"));
+            }
+        }
+        if *seen == Seen::End && events.len() < held.len() {
+            self.report("views", format!("{who} saw {} of {}, and the end", events.len(), held.len()));
+        }
+    }
+
+    fn check_seen(&mut self, who: &str, run: &RunId, seen: Seen) {
         match seen {
-            Seen::NoEnd => self.report("seen", format!("{watcher} of {run} never saw its end")),
+            Seen::NoEnd => self.report("seen", format!("{who} never saw its end")),
             Seen::Gone if self.log.contains_key(run) => {
-                self.report("seen", format!("{watcher} was told that {run} does not exist"));
+                self.report("seen", format!("{who} was told that {run} does not exist"));
             }
             Seen::Gone | Seen::End => {}
         }
-        let Some((_, log)) = self.log.get(run).cloned() else { return };
-        for ((number, line), event) in events.iter().zip(log.iter()) {
-            let held = trace_line(event);
-            if *line != held {
-                return self
-                    .report("views", format!("{watcher} of {run} saw {number} {line}, the log has {held}"));
-            }
+    }
+
+    /// The text of a task only grows, is a beginning of that of its run, and is all of it at the end.
+    fn check_task(&mut self, view: &TaskView) {
+        let TaskView { client, run, texts, state, seen } = view;
+        if self.is_excused(run) {
+            return;
         }
-        if events.len() > log.len() {
-            self.report("views", format!("{watcher} of {run} saw more than the log holds"));
+        let who = format!("{client} of {run}");
+        self.check_seen(&who, run, *seen);
+        let Some((_, log)) = self.log.get(run).cloned() else { return };
+        let text = text_of(&log);
+        let mut before = "";
+        for now in texts {
+            if !now.starts_with(before) || !text.starts_with(now.as_str()) {
+                return self
+                    .report("tasks", format!("{who} had {before:?}, then {now:?}; the log has {text:?}"));
+            }
+            before = now;
+        }
+        let expected = match log.last() {
+            Some(BlockEvent::RunFinished(end)) if end.outcome == RunOutcome::Cancelled => {
+                "TASK_STATE_CANCELED"
+            }
+            Some(BlockEvent::RunFinished(_)) => "TASK_STATE_COMPLETED",
+            _ => "TASK_STATE_FAILED",
+        };
+        if *seen == Seen::End && (before != text || state != expected) {
+            self.report(
+                "tasks",
+                format!("{who} ended with {before:?} {state}; the log has {text:?} {expected}"),
+            );
+        }
+    }
+
+    /// The work of a sub-agent is in the run of its supervisor at most once, in order; without faults and in a run that finished,
+    /// once and whole. A call of another principal is in no run.
+    fn check_call(&mut self, call: &TeamCall) {
+        let TeamCall { run, name, text, is_whole, is_stolen } = call;
+        let log = self.log.get(run).filter(|_| !self.is_excused(run)).map(|(_, events)| Arc::clone(events));
+        let Some(log) = log else { return };
+        let lanes: Vec<String> =
+            lanes(&log).into_values().filter(|lane| lane.starts_with(&format!("{name}."))).collect();
+        if *is_stolen {
+            if let Some(lane) = lanes.first() {
+                self.report("principals", format!("{run} shows a call of another principal: {lane:?}"));
+            }
+            return;
+        }
+        let whole = Script::of(self.world.plan.seed, name).text();
+        if lanes.len() > 1 || lanes.iter().any(|lane| !whole.starts_with(lane.as_str())) {
+            self.report("lanes", format!("{run} has {lanes:?} of {name}, which said {whole:?}"));
+        }
+        let is_shown = lanes.first().map_or(text.is_empty(), |lane| lane == text);
+        // A supervisor may call after its run has failed, by its time limit for one: there is no run to show the call in.
+        let is_finished = matches!(log.last(), Some(BlockEvent::RunFinished(_)));
+        if self.world.plan.is_calm() && is_finished && *is_whole && !is_shown {
+            self.report(
+                "lanes",
+                format!("{run} has {lanes:?} of {name}, which told its supervisor {text:?}"),
+            );
         }
     }
 
@@ -252,6 +328,47 @@ impl Remains<'_> {
     }
 }
 
+/// The events of a run with their numbers, as watchers of events see them.
+fn lines(events: &[BlockEvent]) -> Vec<(u64, String)> {
+    let shown = (1..).zip(events).filter(|(_, event)| !is_log_metadata(event));
+    shown.map(|(number, event)| (number, trace_line(event))).collect()
+}
+
+/// The payloads of a run with the numbers of their events, as an AG-UI client sees them.
+fn payloads(agent: &str, events: &[BlockEvent]) -> Vec<(u64, String)> {
+    struct Payloads(Vec<String>);
+    impl PayloadSink for Payloads {
+        fn push(&mut self, write: &mut dyn FnMut(&mut Vec<u8>)) {
+            let mut bytes = Vec::new();
+            write(&mut bytes);
+            self.0.push(String::from_utf8_lossy(&bytes).into_owned());
+        }
+    }
+    let mut encoder = AguiProtocol::default().encoder(agent, None, Encoding::Json);
+    let mut all = Vec::new();
+    for (number, event) in (1..).zip(events) {
+        let mut payloads = Payloads(Vec::new());
+        encoder.encode(event, &mut payloads);
+        all.extend(payloads.0.into_iter().map(|payload| (number, payload)));
+    }
+    all
+}
+
+/// The text of every lane but the root. What a helper of the sub-agent said is a notice of the sub-agent.
+fn lanes(events: &[BlockEvent]) -> BTreeMap<String, String> {
+    let mut lanes: BTreeMap<String, String> = BTreeMap::new();
+    for event in events {
+        if let BlockEvent::BlockDelta { block, delta } = event
+            && block.kind == SpanKind::Text
+            && !block.lane.is_root()
+            && !delta.starts_with("helper: ")
+        {
+            lanes.entry(block.lane.id.to_string()).or_default().push_str(delta);
+        }
+    }
+    lanes
+}
+
 /// The text of the answer of a run's own agent.
 fn text_of(events: &[BlockEvent]) -> String {
     let delta = |event: &BlockEvent| match event {
@@ -268,9 +385,10 @@ fn text_of(events: &[BlockEvent]) -> String {
 impl World {
     /// Returns `true` if the replica of that name is gone.
     fn was_crashed(&self, name: &str) -> bool {
-        !(0..crate::plan::REPLICAS).any(|slot| {
-            let replica = self.replica(slot);
-            replica.node.name() == name && replica.node.status() != Status::Crashed
-        })
+        name != crate::world::HOST
+            && !(0..crate::plan::REPLICAS).any(|slot| {
+                let replica = self.replica(slot);
+                replica.node.name() == name && replica.node.status() != Status::Crashed
+            })
     }
 }

@@ -1,6 +1,7 @@
 //! The clients of a world: they start, watch, cancel, publish and reply, lose connections and come back.
 
 mod publisher;
+mod task;
 mod watcher;
 
 use std::sync::Arc;
@@ -13,8 +14,11 @@ use tokio::task::JoinSet;
 use crate::node::Node;
 use crate::random::Random;
 use crate::record::Expected;
+use crate::surface::{Place, Surface};
+use crate::team;
 use crate::trace::locked;
-use crate::world::{MORTAL, RESUMABLE, World, caller};
+use crate::world::{MORTAL, OVER_A2A, OVER_AGUI, OVER_REST, RESUMABLE, World, caller};
+pub use task::Content;
 pub use watcher::Watcher;
 
 /// How long a client waits for an answer.
@@ -22,6 +26,22 @@ const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The two principals.
 const PRINCIPALS: [&str; 2] = ["ada", "bob"];
+
+/// The agents that clients run. Those in the process are cheap, and most faults concern them as well.
+const AGENTS: [&str; 10] =
+    [RESUMABLE, RESUMABLE, RESUMABLE, RESUMABLE, MORTAL, MORTAL, MORTAL, OVER_A2A, OVER_REST, OVER_AGUI];
+
+/// The surfaces of clients. Those with connections cost most of a world's time.
+const SURFACES: [Surface; 8] = [
+    Surface::Engine,
+    Surface::Engine,
+    Surface::Engine,
+    Surface::Engine,
+    Surface::Sse,
+    Surface::Sse,
+    Surface::WebSocket,
+    Surface::Grpc,
+];
 
 /// Waits for an answer of a replica; `None` if the replica is gone or silent.
 pub(crate) async fn answer<T>(node: &Node, future: impl Future<Output = T>) -> Option<T> {
@@ -34,8 +54,14 @@ pub(crate) async fn answer<T>(node: &Node, future: impl Future<Output = T>) -> O
 
 /// Starts all clients of a world.
 pub fn spawn(world: &Arc<World>, clients: &mut JoinSet<()>) {
+    if world.plan.is_team {
+        return team::spawn(world, clients);
+    }
     for n in 0..world.plan.runs {
         clients.spawn(run_agent(Arc::clone(world), n));
+    }
+    for n in 0..world.plan.tasks {
+        clients.spawn(task::run(Arc::clone(world), n));
     }
     for n in 0..world.plan.published {
         publisher::spawn(world, n, clients);
@@ -46,19 +72,24 @@ pub fn spawn(world: &Arc<World>, clients: &mut JoinSet<()>) {
 async fn run_agent(world: Arc<World>, n: u64) {
     let mut random = Random::new(world.plan.seed, &format!("client {n}"));
     let token = random.pick(PRINCIPALS);
-    let agent = if random.below(3) == 0 { MORTAL } else { RESUMABLE };
+    let agent = random.pick(AGENTS);
+    let surface = random.pick(SURFACES);
     tokio::time::sleep(random.millis(0, 12_000)).await;
     for attempt in 0..4 {
         let run = RunId::from(format!("r{n}x{attempt}"));
         let replica = world.any_replica(&mut random);
-        let input = RunInput::prompt(format!("t{n}"), run.as_bytes().clone(), "go");
-        world.trace.note("client", || format!("start {run} at {}", replica.node.name()));
-        let started = answer(&replica.node, replica.runs.start(&caller(token), agent, input)).await;
-        world.trace.note("client", || format!("start {run}: {started:?}"));
-        if let Some(Ok(started)) = started {
+        let input = RunInput::prompt(format!("t{n}"), run.as_bytes().clone(), run.as_str());
+        world
+            .trace
+            .note("client", || format!("start {run} of {agent} over {surface:?} at {}", replica.node.name()));
+        let reply = answer(&replica.node, Box::pin(surface.start(&replica, token, agent, input))).await;
+        let refused = reply.as_ref().map(|started| started.as_ref().err().copied());
+        world.trace.note("client", || format!("start {run}: {refused:?}"));
+        if let Some(Ok(events)) = reply {
             locked(&world.record).expected.insert(run.clone(), Expected::Script);
             let others = accompany(&world, &run, token, &mut random);
-            Watcher::new(&world, "starter", &run, token).follow(Some((replica, started.events))).await;
+            let starter = Watcher::new(&world, "starter", &run, token).at(surface);
+            starter.follow(Some((replica, events))).await;
             others.join_all().await;
             return;
         }
@@ -72,9 +103,10 @@ fn accompany(world: &Arc<World>, run: &RunId, token: &'static str, random: &mut 
     let mut others = JoinSet::new();
     for n in 0..random.below(3) {
         let (world, run, wait) = (Arc::clone(world), run.clone(), random.millis(0, 9_000));
+        let surface = random.pick(SURFACES);
         others.spawn(async move {
             tokio::time::sleep(wait).await;
-            Watcher::new(&world, &format!("watcher {n}"), &run, token).follow(None).await;
+            Watcher::new(&world, &format!("watcher {n}"), &run, token).at(surface).follow(None).await;
         });
     }
     if random.below(4) == 0 {
@@ -105,11 +137,15 @@ async fn cancel(world: Arc<World>, run: RunId, token: &'static str, wait: Durati
 async fn intrude(world: Arc<World>, run: RunId, token: &'static str, wait: Duration) {
     let mut random = Random::new(world.plan.seed, &format!("intruder {run}"));
     tokio::time::sleep(wait).await;
-    let other = caller(PRINCIPALS.into_iter().find(|name| *name != token).unwrap_or_default());
+    let name = PRINCIPALS.into_iter().find(|name| *name != token).unwrap_or_default();
+    let other = caller(name);
+    let surface = random.pick(SURFACES);
     let replica = world.any_replica(&mut random);
     let leak = |what: String| locked(&world.record).leaks.push(what);
-    if let Some(Ok(_)) = answer(&replica.node, replica.runs.watch(&other, &run, 0)).await {
-        leak(format!("{run} of {token} was watched by another principal"));
+    let start = Place::default();
+    let watching = surface.watch(&replica, name, &run, &start);
+    if let Some(Ok(_)) = answer(&replica.node, watching).await {
+        leak(format!("{run} of {token} was watched by another principal over {surface:?}"));
     }
     if let Some(Ok(_)) = answer(&replica.node, replica.runs.cancel(&other, &run)).await {
         leak(format!("{run} of {token} was cancelled by another principal"));

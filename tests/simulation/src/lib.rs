@@ -1,23 +1,26 @@
 //! Worlds of Aqueduct that replay from a seed.
 //!
-//! A world has three replicas of the run engine, one log with faults, agents, publishers, watchers that come back,
-//! cancels, replies and two principals, all on one thread and tokio's paused clock. Its seed decides everything that
+//! A world has three replicas of the run engine, one log with faults, agents (also behind A2A and AG-UI), publishers, watchers
+//! that come back on every surface, cancels, replies and two principals, all on one thread and tokio's paused clock. In one of
+//! sixteen worlds the replicas are gateways, and supervisors call a sub-agent through them. Its seed decides everything that
 //! happens in it, so a world that breaks a rule can be lived again, line by line.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`plan`], [`script`], [`random`] | what a seed means: faults, clients, agents |
-//! | [`world`], [`clients`], [`agents`], [`lines`] | who lives in it |
+//! | [`world`], [`clients`], [`agents`], [`lines`], [`team`] | who lives in it |
+//! | [`surface`], [`net`], [`upstream`] | how clients reach replicas, and replicas reach agents: the real routers and clients, over connections in memory |
 //! | [`node`], [`server`], [`news`] | the log, and what goes wrong with it |
 //! | [`record`], [`check`], [`trace`] | what was seen, what must hold, what happened |
 //!
-//! What is *not* here: sockets, and the engine on Redis. Trials with processes and a real server are in
+//! What is *not* here: sockets of the operating system, TLS, and the engine on Redis. Trials with processes and a real server are in
 //! `tests/it/interop/runlog`.
 
 pub mod agents;
 pub mod check;
 pub mod clients;
 pub mod lines;
+pub mod net;
 pub mod news;
 pub mod node;
 pub mod plan;
@@ -25,7 +28,10 @@ pub mod random;
 pub mod record;
 pub mod script;
 pub mod server;
+pub mod surface;
+pub mod team;
 pub mod trace;
+pub mod upstream;
 pub mod world;
 
 #[cfg(test)]
@@ -94,6 +100,25 @@ pub fn simulate(seed: u64, planted: Option<Planted>, is_traced: bool) -> std::io
         let counts = count(&world);
         Outcome { violations, trace: world.trace.lines(), counts }
     }))
+}
+
+/// Lives the world of a seed twice. A world that differs from its repetition breaks the rule `replay`.
+///
+/// # Errors
+///
+/// The runtime cannot be built.
+pub fn simulate_twice(seed: u64, planted: Option<Planted>) -> std::io::Result<Outcome> {
+    let (mut one, other) = (simulate(seed, planted, true)?, simulate(seed, planted, true)?);
+    if one != other {
+        let lines = one.trace.iter().zip(&other.trace);
+        let what = lines
+            .filter(|(one, other)| one != other)
+            .map(|(one, other)| format!("{one:?} and {other:?}"))
+            .next();
+        let what = what.unwrap_or_else(|| format!("{:?} and {:?}", one.counts, other.counts));
+        one.violations.push(Violation { rule: "replay", what });
+    }
+    Ok(one)
 }
 
 fn count(world: &World) -> Counts {

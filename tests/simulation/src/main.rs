@@ -11,7 +11,7 @@ use anyhow::Result;
 use aqueduct_tests_simulation::check::Violation;
 use aqueduct_tests_simulation::plan::Plan;
 use aqueduct_tests_simulation::server::Planted;
-use aqueduct_tests_simulation::{Counts, simulate};
+use aqueduct_tests_simulation::{Counts, simulate, simulate_twice};
 use clap::Parser;
 
 /// Lives worlds of replicas, faults and clients, and checks what was seen in them.
@@ -29,6 +29,9 @@ struct Args {
     /// A fault to plant, which the checker must find
     #[arg(long)]
     plant: Option<Planted>,
+    /// Lives every world twice, and reports those that differ from their repetition
+    #[arg(long)]
+    twice: bool,
     /// Goes on after a world that breaks a rule, and lists them all
     #[arg(long)]
     all: bool,
@@ -81,7 +84,11 @@ fn live_all(args: &Args) -> Result<Sum> {
             if seed >= stop.load(Ordering::Relaxed) {
                 return Ok(sum);
             }
-            let outcome = simulate(seed, args.plant, false)?;
+            let outcome = if args.twice {
+                simulate_twice(seed, args.plant)
+            } else {
+                simulate(seed, args.plant, false)
+            }?;
             sum.counts.add(&outcome.counts);
             if let Some(first) = outcome.violations.into_iter().next() {
                 sum.broken.push((seed, first));

@@ -52,23 +52,47 @@ pub struct Weather {
     pub lost: u64,
 }
 
-/// The log that all replicas share, and the news of its changes.
+/// The log that all replicas share, and the news of its changes: by run, because a world in which every change woke everything
+/// that waits would do little else.
 #[derive(Debug, Clone)]
 pub struct Shared {
     server: Arc<Mutex<Server>>,
-    version: Arc<News<u64>>,
+    versions: Arc<Mutex<BTreeMap<RunId, Arc<News<u64>>>>>,
 }
 
 impl Shared {
     /// Returns a log that replicas share.
     pub fn new(server: Server) -> Self {
-        Self { server: Arc::new(Mutex::new(server)), version: Arc::new(News::new(0)) }
+        Self { server: Arc::new(Mutex::new(server)), versions: Arc::default() }
+    }
+
+    /// Returns the news of one run.
+    fn news(&self, run: &RunId) -> Arc<News<u64>> {
+        let mut versions = locked(&self.versions);
+        Arc::clone(versions.entry(run.clone()).or_insert_with(|| Arc::new(News::new(0))))
+    }
+
+    /// Makes a call at a time of the world, and wakes what waits for the runs that it changed.
+    fn call<T>(&self, now: i64, op: impl FnOnce(&mut Server, i64) -> T) -> T {
+        let (answer, changed) = {
+            let mut server = locked(&self.server);
+            let before = server.changes();
+            let answer = op(&mut server, now);
+            (answer, server.changed_since(before))
+        };
+        for run in changed {
+            self.news(&run).change(|version| *version += 1);
+        }
+        answer
     }
 
     /// Uses the log, as the world does.
     pub fn with<T>(&self, call: impl FnOnce(&mut Server) -> T) -> T {
         let answer = call(&mut locked(&self.server));
-        self.version.change(|version| *version += 1);
+        let all: Vec<_> = locked(&self.versions).values().cloned().collect();
+        for news in &all {
+            news.change(|version| *version += 1);
+        }
         answer
     }
 }
@@ -82,6 +106,19 @@ struct Pen {
     from: u64,
     window: Vec<BlockEvent>,
     notes: Vec<Note>,
+}
+
+/// A run in the trace: side runs, which carry calls between gateways, have ids of chance.
+fn shown(run: &RunId) -> &str {
+    if run.as_str().starts_with("aqueduct-side-") { "a side run" } else { run.as_str() }
+}
+
+/// A message in the trace, without tokens.
+fn kind(message: &Control) -> String {
+    match message {
+        Control::Message(_) => "a message".to_owned(),
+        message => format!("{message:?}"),
+    }
 }
 
 /// The log, as one replica reaches it.
@@ -161,8 +198,7 @@ impl Node {
         for is_again in [false, true] {
             tokio::time::sleep(self.delay()).await;
             self.reach().await?;
-            let answer = op(&mut locked(&self.shared.server), self.trace.now());
-            self.shared.version.change(|version| *version += 1);
+            let answer = self.shared.call(self.trace.now(), &mut op);
             let is_lost = locked(&self.random).chance(self.weather.lost);
             if !is_lost {
                 tokio::time::sleep(self.delay()).await;
@@ -176,17 +212,18 @@ impl Node {
         Err(LogError::Unavailable("the acknowledgement was lost".to_owned()))
     }
 
-    /// Waits until the log has an answer.
-    async fn wait<T>(&self, mut op: impl FnMut(&Server) -> Option<T>) -> T {
+    /// Waits until the log has an answer about a run.
+    async fn wait<T>(&self, run: &RunId, mut op: impl FnMut(&Server) -> Option<T>) -> T {
+        let news = self.shared.news(run);
         loop {
             tokio::time::sleep(self.delay()).await;
             // A subscription waits for a log that cannot be reached; it does not fail.
             self.until(|status| status == Status::Up).await;
-            let version = self.shared.version.get();
+            let version = news.get();
             if let Some(answer) = op(&locked(&self.shared.server)) {
                 return answer;
             }
-            self.shared.version.until(|now| now != version).await;
+            news.until(|now| now != version).await;
         }
     }
 
@@ -207,7 +244,7 @@ impl Node {
         let nonce = self.nonce();
         let run = meta.run_id.clone();
         let lease = self.call(|server, at| server.open(at, meta.clone(), until, nonce)).await?;
-        self.note(|| format!("open {run}: {lease:?}"));
+        self.note(|| format!("open {}: {:?}", shown(&run), lease.as_ref().map(|lease| lease.epoch)));
         let lease = lease?;
         self.take_pen(&lease, 0);
         Ok(lease)
@@ -216,7 +253,13 @@ impl Node {
     async fn take_over_run(&self, run: RunId, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
         let nonce = self.nonce();
         let taken = self.call(|server, at| server.take_over(at, &run, now, until, nonce)).await?;
-        self.note(|| format!("take over {run}: {taken:?}"));
+        self.note(|| {
+            format!(
+                "take over {}: {:?}",
+                shown(&run),
+                taken.as_ref().map(|(lease, head)| (lease.epoch, *head))
+            )
+        });
         let (lease, head) = taken?;
         self.take_pen(&lease, head);
         Ok(lease)
@@ -232,7 +275,7 @@ impl Node {
             match self.call(|server, at| server.append(at, lease, first, events, time)).await?? {
                 Appended::Head(head) => return Ok(head),
                 Appended::Behind(behind) => {
-                    self.note(|| format!("{run} lost events after {behind}"));
+                    self.note(|| format!("{} lost events after {behind}", shown(run)));
                     let lost = LogError::Lost { run: run.clone(), from: behind + 1 };
                     let skipped = behind.checked_sub(pen.from).ok_or(lost)?;
                     let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
@@ -253,7 +296,9 @@ impl Node {
         time: Timestamp,
     ) -> Result<u64, Refused> {
         let written = self.write(&lease, &events, time).await;
-        self.note(|| format!("append {}/{} {} events: {written:?}", lease.run_id, lease.epoch, events.len()));
+        self.note(|| {
+            format!("append {}/{} {} events: {written:?}", shown(&lease.run_id), lease.epoch, events.len())
+        });
         match written {
             Ok(head) => {
                 if let Some(pen) = locked(&self.pens).get_mut(&lease.run_id) {
@@ -308,7 +353,7 @@ impl RunLog for Node {
 
     fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
         let run = run.clone();
-        Box::pin(async move { self.wait(|server| server.log().input(&run).now()).await })
+        Box::pin(async move { self.wait(&run, |server| server.log().input(&run).now()).await })
     }
 
     fn scope(&self) -> LogScope {
@@ -322,12 +367,14 @@ impl RunLog for Node {
 
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
         let run = run.clone();
-        let is_changed = move |server: &Server| match server.is_changed(&run, after) {
-            Ok(false) => None,
-            Ok(true) => Some(Ok(())),
-            Err(error) => Some(Err(error)),
-        };
-        Box::pin(async move { self.wait(is_changed).await })
+        Box::pin(async move {
+            let is_changed = |server: &Server| match server.is_changed(&run, after) {
+                Ok(false) => None,
+                Ok(true) => Some(Ok(())),
+                Err(error) => Some(Err(error)),
+            };
+            self.wait(&run, is_changed).await
+        })
     }
 
     fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
@@ -355,14 +402,14 @@ impl RunLog for Node {
     fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {
         let (run, nonce) = (run.clone(), self.nonce());
         Box::pin(async move {
-            self.note(|| format!("control {run}: {message:?}"));
+            self.note(|| format!("control {}: {}", shown(&run), kind(&message)));
             self.call(|server, at| server.control(at, &run, message.clone(), nonce)).await?
         })
     }
 
     fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
         let lease = lease.clone();
-        Box::pin(async move { self.wait(|server| server.controls(&lease, seen)).await })
+        Box::pin(async move { self.wait(&lease.run_id, |server| server.controls(&lease, seen)).await })
     }
 
     fn claim(

@@ -50,12 +50,18 @@ pub struct Plan {
     pub weather: Weather,
     /// How far the clocks of replicas are off, in milliseconds.
     pub skews: Vec<i64>,
+    /// How many of a thousand connections to agents are cut in their middle.
+    pub cuts: u64,
     /// What goes wrong, in order.
     pub incidents: Vec<Incident>,
+    /// Whether replicas are gateways, whose agents call each other.
+    pub is_team: bool,
     /// Runs of agents.
     pub runs: u64,
     /// Runs of publishers.
     pub published: u64,
+    /// Tasks of A2A clients.
+    pub tasks: u64,
 }
 
 impl Plan {
@@ -66,20 +72,23 @@ impl Plan {
         let mut weather = Weather { delay: random.pick([0, 5, 30]), ..Weather::default() };
         let mut incidents = Vec::new();
         let mut skews = vec![0; REPLICAS];
+        let mut cuts = 0;
         if !is_calm {
             weather.slow = random.pick([0, 5, 30]);
             weather.lost = random.pick([0, 5, 40, 200]);
             // Replicas agree on the time to within a third of a lease.
             skews.fill_with(|| 450 - i64::try_from(random.below(900)).unwrap_or_default());
             incidents = incidents_of(&mut random);
+            cuts = random.pick([0, 0, 100, 400]);
         }
-        let (runs, published) = (2 + random.below(6), random.below(4));
-        Self { seed, weather, skews, incidents, runs, published }
+        let (runs, published, tasks) = (2 + random.below(5), random.below(4), random.below(2));
+        let is_team = seed % 16 == 7;
+        Self { seed, weather, skews, cuts, incidents, is_team, runs, published, tasks }
     }
 
     /// Returns `true` if nothing goes wrong.
     pub fn is_calm(&self) -> bool {
-        self.incidents.is_empty() && self.weather.lost == 0 && self.weather.slow == 0
+        self.incidents.is_empty() && self.weather.lost == 0 && self.weather.slow == 0 && self.cuts == 0
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use aqueduct_core::RunId;
 
+use crate::surface::Surface;
+
 /// How a watcher's view ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
@@ -22,10 +24,42 @@ pub struct View {
     pub watcher: String,
     /// The run.
     pub run: RunId,
-    /// Numbers, and events as lines of text.
+    /// The surface.
+    pub surface: Surface,
+    /// Numbers, and events or payloads as lines of text.
     pub events: Vec<(u64, String)>,
     /// How it ended.
     pub seen: Seen,
+}
+
+/// All that one A2A client saw of a task, over all its connections.
+#[derive(Debug, Clone)]
+pub struct TaskView {
+    /// Who.
+    pub client: String,
+    /// The task, which is also the id of its run.
+    pub run: RunId,
+    /// The text of the answer after each item, as the client has folded it.
+    pub texts: Vec<String>,
+    /// The last state.
+    pub state: String,
+    /// How it ended.
+    pub seen: Seen,
+}
+
+/// A call of a supervisor to its sub-agent, through a gateway.
+#[derive(Debug, Clone)]
+pub struct TeamCall {
+    /// The run of the supervisor.
+    pub run: RunId,
+    /// The prompt of the call, which names the script of the sub-agent.
+    pub name: String,
+    /// What the supervisor was told.
+    pub text: String,
+    /// Whether the sub-agent was done.
+    pub is_whole: bool,
+    /// Whether the call had the proof of the other principal.
+    pub is_stolen: bool,
 }
 
 /// How the work of an agent on a run ended, at one replica.
@@ -68,6 +102,10 @@ pub enum Expected {
 pub struct Record {
     /// Views of watchers.
     pub views: Vec<View>,
+    /// Calls of supervisors.
+    pub calls: Vec<TeamCall>,
+    /// Views of A2A clients.
+    pub tasks: Vec<TaskView>,
     /// Work of agents.
     pub sessions: Vec<Session>,
     /// Replies that workflows got: interrupt, and the run that brought it.

@@ -30,6 +30,8 @@ pub enum Planted {
     AppendTwice,
     /// Every caller is the same principal.
     ShareRuns,
+    /// A watcher that comes back over server-sent events is taken for one that has seen one event more.
+    ResumeLate,
 }
 
 /// A batch that was stored: who wrote it, and where.
@@ -115,6 +117,23 @@ impl Server {
             vanished: BTreeSet::new(),
             takeovers: 0,
         }
+    }
+
+    /// Returns how many changes there were.
+    pub fn changes(&self) -> usize {
+        self.journal.len()
+    }
+
+    /// Returns the runs that changed since there were so many changes. Leases that are held and runs that are watched for
+    /// longer change nothing that is waited for.
+    pub fn changed_since(&self, changes: usize) -> Vec<RunId> {
+        let run = |change: &Change| match change {
+            Change::Open(meta, ..) => Some(meta.run_id.clone()),
+            Change::TakeOver(run, ..) | Change::Control(run, ..) | Change::Trim(run, ..) => Some(run.clone()),
+            Change::Append(lease, ..) | Change::Annotate(lease, ..) => Some(lease.run_id.clone()),
+            Change::Renew(..) | Change::Watched(..) | Change::Expire(..) => None,
+        };
+        self.journal.iter().skip(changes).filter_map(|(_, change)| run(change)).collect()
     }
 
     /// Returns the runs, for calls that change nothing.

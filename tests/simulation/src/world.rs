@@ -1,8 +1,9 @@
 //! [`World`]: the parts of a simulation together, from its first moment to its last.
 //!
 //! ```text
-//!   clients ──► three replicas (Runs) ──► Node (faults) ──► Server (one log)
-//!                    └ agents: scripts with a remote side that survives replicas
+//!   clients ──► surfaces ──► three replicas (Runs) ──► Node (faults) ──► Server (one log)
+//!                                 ├ agents: scripts with a remote side that survives replicas
+//!                                 └ Wires (cuts) ──► A2A, AG-UI ──► the same scripts at a host of their own
 //! ```
 //!
 //! One thread, tokio's paused clock: tasks run in the order in which they were woken, and time jumps to the next timer
@@ -11,24 +12,37 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aqueduct::a2a::server::OwnCards;
+use aqueduct::a2a::{Binding, Card};
 use aqueduct_core::service::{Caller, RefusalKind, ServiceError};
 use aqueduct_core::{Identity, Principal, RunId, Timestamp};
+use aqueduct_gateway::serve;
+use aqueduct_gateway::service::Surroundings;
 use aqueduct_runlog::LogLimits;
-use aqueduct_runs::{AccessPolicy, AgentOptions, Runs, Settings};
+use aqueduct_runs::{AccessPolicy, AgentOptions, Clock, Runs, Settings};
+use aqueduct_transport_http::Dial;
+use axum::Router;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::agents::{Remote, Scripted};
 use crate::clients;
 use crate::lines;
-use crate::node::{Node, Shared, Status};
+use crate::net::Wires;
+use crate::node::{Node, Shared, Status, Weather};
 use crate::plan::{Fault, Incident, LEASE, Plan, REPLICAS};
 use crate::random::Random;
 use crate::record::Record;
 use crate::server::{Planted, Server};
+use crate::surface;
+use crate::team::{self, Replicas};
 use crate::trace::{Trace, locked};
+use crate::upstream;
 
 /// The time at which worlds begin, as their logs count it.
 const EPOCH: i64 = 1_800_000_000_000;
+
+/// The name of the host of remote agents, as replicas have names.
+pub const HOST: &str = "host";
 
 /// How long clients may take. Nothing goes wrong after the first twenty-six seconds.
 const CLIENTS: Duration = Duration::from_secs(300);
@@ -40,6 +54,12 @@ const SETTLE: Duration = Duration::from_secs(120);
 pub const RESUMABLE: &str = "resumable";
 /// The name of the agent whose runs do not.
 pub const MORTAL: &str = "mortal";
+/// The name of the agent that is reached over A2A (JSON-RPC).
+pub const OVER_A2A: &str = "over-a2a";
+/// The name of the agent that is reached over A2A (HTTP+JSON).
+pub const OVER_REST: &str = "over-rest";
+/// The name of the agent that is reached over AG-UI.
+pub const OVER_AGUI: &str = "over-agui";
 /// The name of the agent that publishers feed.
 pub const PUBLISHED: &str = "published";
 
@@ -50,6 +70,8 @@ pub struct Replica {
     pub node: Arc<Node>,
     /// Its engine.
     pub runs: Runs,
+    /// Its surfaces.
+    pub router: Router,
     housekeeping: AbortHandle,
 }
 
@@ -65,8 +87,10 @@ pub struct World {
     /// The log.
     pub shared: Shared,
     remote: Remote,
+    /// The agents behind A2A and AG-UI.
+    upstream: Router,
     planted: Option<Planted>,
-    replicas: Mutex<Vec<Replica>>,
+    replicas: Replicas,
     generations: Mutex<u64>,
 }
 
@@ -94,18 +118,47 @@ pub fn caller(token: &str) -> Caller {
 impl World {
     /// Returns the world of a plan, with its replicas.
     pub fn new(plan: Plan, planted: Option<Planted>, is_traced: bool) -> Arc<Self> {
+        let trace = Trace::new(is_traced);
+        let shared = Shared::new(Server::new(LogLimits::default(), planted));
+        let (record, remote) = (Arc::default(), Remote::default());
+        let host = Scripted {
+            seed: plan.seed,
+            node: Arc::new(Node::new(
+                HOST.to_owned(),
+                shared.clone(),
+                trace.clone(),
+                Weather::default(),
+                Random::new(plan.seed, HOST),
+            )),
+            remote: remote.clone(),
+            record: Arc::clone(&record),
+            is_resumable: false,
+            is_told: true,
+            is_remote: true,
+        };
+        let replicas = Replicas::default();
+        let clock = upstream::clock(trace.clone(), EPOCH);
+        let agents = if plan.is_team {
+            // What sub-agents do is not the work of a run.
+            let sub = Scripted { record: Arc::default(), ..host };
+            let lead = team::Lead::new(plan.seed, &replicas, &record);
+            lead.map(|lead| team::upstream(plan.seed, sub, lead, clock)).unwrap_or_default()
+        } else {
+            upstream::router(host, clock)
+        };
         let world = Arc::new(Self {
-            trace: Trace::new(is_traced),
-            record: Arc::default(),
-            shared: Shared::new(Server::new(LogLimits::default(), planted)),
-            remote: Remote::default(),
+            upstream: agents,
+            trace,
+            record,
+            shared,
+            remote,
             planted,
-            replicas: Mutex::default(),
+            replicas,
             generations: Mutex::default(),
             plan,
         });
-        let replicas = (0..REPLICAS).map(|slot| world.boot(slot)).collect();
-        *locked(&world.replicas) = replicas;
+        let booted = (0..REPLICAS).map(|slot| world.boot(slot)).collect();
+        *locked(&world.replicas) = booted;
         world
     }
 
@@ -122,29 +175,68 @@ impl World {
         let node = Arc::new(node);
         let skew = self.plan.skews.get(slot).copied().unwrap_or_default();
         let trace = self.trace.clone();
+        let clock: Clock = Arc::new(move || Timestamp(EPOCH + trace.now() + skew));
+        let (runs, router) = if self.plan.is_team {
+            self.gateway(&node, clock).unwrap_or_default()
+        } else {
+            self.engine(&node, clock)
+        };
+        let housekeeping = tokio::spawn(runs.clone().run_housekeeping()).abort_handle();
+        Replica { node, runs, router, housekeeping }
+    }
+
+    /// Returns the connections of a replica to its agents.
+    fn wires(&self, node: &Arc<Node>) -> Arc<dyn Dial> {
+        let random = Random::new(self.plan.seed, &format!("wires of {}", node.name()));
+        Arc::new(Wires::new(Arc::clone(node), self.upstream.clone(), self.plan.cuts, random))
+    }
+
+    /// Returns the engine and the routes of a gateway.
+    fn gateway(&self, node: &Arc<Node>, clock: Clock) -> anyhow::Result<(Runs, Router)> {
+        let surroundings = Surroundings { log: Arc::clone(node) as _, clock, dial: Some(self.wires(node)) };
+        let gateway = team::gateway(surroundings, self.planted)?;
+        Ok((gateway.runs().clone(), serve::router(&gateway)?))
+    }
+
+    /// Returns the engine and the routes of a replica with all kinds of agents.
+    fn engine(&self, node: &Arc<Node>, clock: Clock) -> (Runs, Router) {
         let agent = |is_resumable| Scripted {
             seed: self.plan.seed,
-            node: Arc::clone(&node),
+            node: Arc::clone(node),
             remote: self.remote.clone(),
             record: Arc::clone(&self.record),
             is_resumable,
             is_told: self.planted != Some(Planted::DropGoodbye),
+            is_remote: false,
         };
         let options = AgentOptions::default()
             .with_grace(Duration::from_secs(20))
             .with_run_timeout(Duration::from_secs(60));
-        let runs = Runs::builder()
+        let wires = self.wires(node);
+        let mut builder = Runs::builder();
+        for (name, binding) in [(OVER_A2A, Binding::JsonRpc), (OVER_REST, Binding::HttpJson)] {
+            if let Ok(remote) = upstream::over_a2a(&wires, binding) {
+                builder = builder.agent_with(name, remote, options.clone());
+            }
+        }
+        if let Ok(remote) = upstream::over_agui(&wires) {
+            builder = builder.agent_with(OVER_AGUI, remote, options.clone());
+        }
+        let runs = builder
             .agent_with(RESUMABLE, agent(true), options.clone())
             .agent_with(MORTAL, agent(false), options.clone())
             .published(PUBLISHED, options.with_grace(Duration::from_secs(8)))
             .ingest_format(lines::FORMAT, lines::decoder)
             .settings(Settings::default().with_lease(LEASE))
             .access(Arc::new(Tokens { is_shared: self.planted == Some(Planted::ShareRuns) }))
-            .clock(Arc::new(move || Timestamp(EPOCH + trace.now() + skew)))
-            .shared_log(Arc::clone(&node) as _)
+            .clock(clock)
+            .shared_log(Arc::clone(node) as _)
             .build();
-        let housekeeping = tokio::spawn(runs.clone().run_housekeeping()).abort_handle();
-        Replica { node, runs, housekeeping }
+        let cards = [RESUMABLE, MORTAL].map(|name| Card::new(name).with_bearer());
+        let cards = OwnCards::new(&runs, cards.into());
+        let a2a = upstream::servers(&runs, cards, &format!("task-{}", node.name()));
+        let router = surface::router(&runs, a2a.router(), self.planted);
+        (runs, router)
     }
 
     /// Returns the replica in that slot.

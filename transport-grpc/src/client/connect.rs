@@ -1,12 +1,21 @@
 //! The connection of a client.
+//!
+//! One connection serves all calls of a client; tonic opens it again after a loss. The time limit covers name resolution, connection and TLS
+//! together. Pings run while no call is open, because a watcher of a silent run must notice that the service is gone.
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::config::ClientConfig;
-use crate::error::ClientError;
+use crate::error::Error;
 
 /// Connects, with all limits and timeouts of the configuration.
-pub(crate) async fn channel(address: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
+///
+/// # Errors
+///
+/// Returns [`Error::Address`] for an address without scheme or host, [`Error::Tls`] for certificates that cannot be used, and
+/// [`Error::Connect`] if the service cannot be reached in time.
+pub(crate) async fn channel(address: &str, config: &ClientConfig) -> Result<Channel, Error> {
     let uri: http::Uri = address.parse().map_err(|error| unusable(address, &error))?;
     let host = uri.host().ok_or_else(|| unusable(address, &"it names no host"))?.to_owned();
     let connecting = async {
@@ -21,10 +30,27 @@ pub(crate) async fn channel(address: &str, config: &ClientConfig) -> Result<Chan
 }
 
 /// Connects without TLS.
-async fn plain(uri: http::Uri, address: &str, config: &ClientConfig) -> Result<Channel, ClientError> {
+async fn plain(uri: http::Uri, address: &str, config: &ClientConfig) -> Result<Channel, Error> {
     let endpoint = configured(Endpoint::from(uri), config);
     endpoint.connect().await.map_err(|error| unreachable(address, &error))
 }
+
+/// Uses a connection that is open already. Once it is lost, all calls fail.
+pub(crate) async fn channel_over(io: impl Io, config: &ClientConfig) -> Result<Channel, Error> {
+    let address = "http://connected";
+    let endpoint = configured(Endpoint::from_static(address), config);
+    let mut io = Some(hyper_util::rt::TokioIo::new(io));
+    let connector = tower::service_fn(move |_: http::Uri| {
+        std::future::ready(io.take().ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotConnected)))
+    });
+    let connecting = endpoint.connect_with_connector(connector);
+    connecting.await.map_err(|error| unreachable(address, &error))
+}
+
+/// An open connection.
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
 
 /// Applies limits, timeouts and pings of the configuration.
 fn configured(endpoint: Endpoint, config: &ClientConfig) -> Endpoint {
@@ -42,18 +68,13 @@ fn configured(endpoint: Endpoint, config: &ClientConfig) -> Endpoint {
 
 #[cfg(not(feature = "tls"))]
 #[expect(clippy::unused_async, reason = "its twin with TLS waits for a handshake")]
-async fn secure(_: http::Uri, _: &str, address: &str, _: &ClientConfig) -> Result<Channel, ClientError> {
+async fn secure(_: http::Uri, _: &str, address: &str, _: &ClientConfig) -> Result<Channel, Error> {
     Err(unusable(address, &"this program was built without the feature `tls`"))
 }
 
 /// Connects with the TLS configuration of this crate; tonic's own would select other certificates and another provider.
 #[cfg(feature = "tls")]
-async fn secure(
-    uri: http::Uri,
-    host: &str,
-    address: &str,
-    config: &ClientConfig,
-) -> Result<Channel, ClientError> {
+async fn secure(uri: http::Uri, host: &str, address: &str, config: &ClientConfig) -> Result<Channel, Error> {
     use hyper_util::rt::TokioIo;
     use rustls::pki_types::ServerName;
 
@@ -77,17 +98,17 @@ async fn secure(
 }
 
 /// Returns the error for an address that cannot be used.
-fn unusable(address: &str, problem: &dyn std::fmt::Display) -> ClientError {
-    ClientError::Address { address: address.to_owned(), problem: problem.to_string() }
+fn unusable(address: &str, problem: &dyn std::fmt::Display) -> Error {
+    Error::Address { address: address.to_owned(), problem: problem.to_string() }
 }
 
 /// Returns a connect error with its causes: tonic's own message is "transport error".
-fn unreachable(address: &str, error: &dyn std::error::Error) -> ClientError {
+fn unreachable(address: &str, error: &dyn std::error::Error) -> Error {
     let causes = std::iter::successors(Some(error), |error| error.source());
     unreachable_because(address, causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
 }
 
 /// Returns the error for an address that cannot be reached.
-fn unreachable_because(address: &str, problem: String) -> ClientError {
-    ClientError::Connect { address: address.to_owned(), problem }
+fn unreachable_because(address: &str, problem: String) -> Error {
+    Error::Connect { address: address.to_owned(), problem }
 }

@@ -16,7 +16,7 @@ use tonic::{Request, Streaming};
 
 use crate::config::ClientConfig;
 use crate::convert::{JsonDepth, reply_from_proto, text, to_bytes};
-use crate::error::ClientError;
+use crate::error::Error;
 use crate::proto;
 use crate::proto::agent_stream_client::AgentStreamClient;
 use crate::status::to_error;
@@ -53,7 +53,7 @@ impl Publisher {
         around: impl FnOnce(Requests) -> Request<Requests>,
         config: &ClientConfig,
         open: PublishRequest,
-    ) -> Result<Self, ClientError> {
+    ) -> Result<Self, Error> {
         let (requests, mut receiver) = mpsc::channel(QUEUE);
         let open = proto::PublishOpen {
             agent: open.agent.into(),
@@ -62,7 +62,7 @@ impl Publisher {
             format: open.format.into(),
         };
         let opening = requests.send(request_of(Kind::Open(open)));
-        opening.await.map_err(|_| ClientError::Protocol("the request queue is gone"))?;
+        opening.await.map_err(|_| Error::Protocol("the request queue is gone"))?;
         let responses = client
             .publish(around(Box::pin(poll_fn(move |cx| receiver.poll_recv(cx)))))
             .await
@@ -70,7 +70,7 @@ impl Publisher {
         let mut responses = responses.into_inner();
         let first = responses.message().await.map_err(to_error)?;
         let Some(Some(Response::Opened(opened))) = first.map(|first| first.response) else {
-            return Err(ClientError::Protocol("the first answer to a publisher is not `opened`"));
+            return Err(Error::Protocol("the first answer to a publisher is not `opened`"));
         };
         Ok(Self {
             requests,
@@ -105,7 +105,7 @@ impl Publisher {
     /// # Errors
     ///
     /// Returns an error if the service refuses, or the call is cut: see [`resume`](Self::resume).
-    pub async fn send(&mut self, payload: impl Into<Bytes>) -> Result<u64, ClientError> {
+    pub async fn send(&mut self, payload: impl Into<Bytes>) -> Result<u64, Error> {
         let payload = payload.into();
         while let Some(answered) = self.responses.message().now_or_never() {
             self.take(answered.map_err(to_error)?)?;
@@ -125,7 +125,7 @@ impl Publisher {
     /// # Errors
     ///
     /// As [`send`](Self::send).
-    pub async fn flush(&mut self) -> Result<u64, ClientError> {
+    pub async fn flush(&mut self) -> Result<u64, Error> {
         while !self.unacknowledged.is_empty() {
             self.receive().await?;
         }
@@ -137,7 +137,7 @@ impl Publisher {
     /// # Errors
     ///
     /// As [`send`](Self::send).
-    pub async fn reply(&mut self) -> Result<InterruptReply, ClientError> {
+    pub async fn reply(&mut self) -> Result<InterruptReply, Error> {
         loop {
             if let Some(reply) = self.replies.pop_front() {
                 return Ok(reply);
@@ -151,7 +151,7 @@ impl Publisher {
     /// # Errors
     ///
     /// As [`send`](Self::send).
-    pub async fn finish(&mut self) -> Result<u64, ClientError> {
+    pub async fn finish(&mut self) -> Result<u64, Error> {
         self.submit(Kind::Finish(proto::PublishFinish {})).await?;
         while !self.is_finished {
             self.receive().await?;
@@ -164,13 +164,13 @@ impl Publisher {
     /// # Errors
     ///
     /// Returns an error if the service refuses, or cannot be reached in time.
-    pub async fn resume(&mut self, cut: Self) -> Result<(), ClientError> {
+    pub async fn resume(&mut self, cut: Self) -> Result<(), Error> {
         for (number, payload) in cut.unacknowledged {
             if number < self.next {
                 continue;
             }
             if number > self.next {
-                return Err(ClientError::Protocol("the service lost payloads that it had acknowledged"));
+                return Err(Error::Protocol("the service lost payloads that it had acknowledged"));
             }
             self.send(payload).await?;
         }
@@ -178,7 +178,7 @@ impl Publisher {
     }
 
     /// Queues a request and reads answers meanwhile: a service that waits for its answers to be read does not read requests.
-    async fn submit(&mut self, kind: Kind) -> Result<(), ClientError> {
+    async fn submit(&mut self, kind: Kind) -> Result<(), Error> {
         loop {
             let answered = tokio::select! {
                 biased;
@@ -200,16 +200,16 @@ impl Publisher {
     }
 
     /// Waits for the next response and applies it.
-    async fn receive(&mut self) -> Result<(), ClientError> {
+    async fn receive(&mut self) -> Result<(), Error> {
         let answered = self.responses.message().await.map_err(to_error)?;
         self.take(answered)
     }
 
     /// Handles an answer: acknowledgement, reply or end.
-    fn take(&mut self, answer: Option<proto::PublishResponse>) -> Result<(), ClientError> {
+    fn take(&mut self, answer: Option<proto::PublishResponse>) -> Result<(), Error> {
         let Some(answer) = answer else {
             let message = "the service ended the stream before all was finished".to_owned();
-            return Err(ClientError::Cut { code: tonic::Code::Ok, message });
+            return Err(Error::Cut { code: tonic::Code::Ok, message });
         };
         match answer.response {
             Some(Response::Acknowledged(safe)) => self.forget(safe.number),
@@ -219,11 +219,11 @@ impl Publisher {
             }
             Some(Response::Reply(reply)) => {
                 if self.replies.len() >= MOST_REPLIES {
-                    return Err(ClientError::Protocol("more replies wait than interrupts can be open"));
+                    return Err(Error::Protocol("more replies wait than interrupts can be open"));
                 }
                 self.replies.push_back(reply_from_proto(reply, JsonDepth::MOST)?);
             }
-            Some(Response::Opened(_)) => return Err(ClientError::Protocol("`opened` came twice")),
+            Some(Response::Opened(_)) => return Err(Error::Protocol("`opened` came twice")),
             // A message of a newer service.
             None => {}
         }
@@ -238,6 +238,7 @@ impl Publisher {
     }
 }
 
+/// Wraps one message of the request stream.
 fn request_of(kind: Kind) -> proto::PublishRequest {
     proto::PublishRequest { request: Some(kind) }
 }

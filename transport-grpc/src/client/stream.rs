@@ -1,4 +1,11 @@
 //! [`RunStream`]: the events of a run from the service.
+//!
+//! ```text
+//! open ──► first message: the run id ──► messages: events in order ──► terminal event ──► end
+//!                                          └ lost, or the end without a terminal event ──► Error::Cut, then end
+//! ```
+//!
+//! Invariants: numbers increase; events before an error are returned before it; after an error the stream is over.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,7 +17,7 @@ use futures_core::Stream;
 use tonic::Streaming;
 
 use crate::convert::{EventReader, text};
-use crate::error::ClientError;
+use crate::error::Error;
 use crate::proto::StreamMessage;
 use crate::status::to_error;
 
@@ -23,7 +30,7 @@ pub struct RunStream {
     reader: EventReader,
     ready: VecDeque<NumberedEvent>,
     /// An error that follows the ready events.
-    failure: Option<ClientError>,
+    failure: Option<Error>,
     last: u64,
     /// The number after which the reader resumed, until an event follows it.
     after: u64,
@@ -32,13 +39,14 @@ pub struct RunStream {
 
 impl RunStream {
     /// Waits for the first message, which contains the run id and is sent at once.
-    pub(super) async fn open(
-        after: u64,
-        mut messages: Streaming<StreamMessage>,
-    ) -> Result<Self, ClientError> {
+    ///
+    /// # Errors
+    ///
+    /// Returns the refusal of the service, [`Error::Protocol`] if the first message names no run, or the failure of the connection.
+    pub(super) async fn open(after: u64, mut messages: Streaming<StreamMessage>) -> Result<Self, Error> {
         let first = messages.message().await.map_err(to_error)?;
-        let mut first = first.ok_or(ClientError::Protocol("the stream ended before its first message"))?;
-        let run = first.run_id.take().ok_or(ClientError::Protocol("the first message names no run"))?;
+        let mut first = first.ok_or(Error::Protocol("the stream ended before its first message"))?;
+        let run = first.run_id.take().ok_or(Error::Protocol("the first message names no run"))?;
         let mut stream = Self {
             run: RunId::new(text("run_id", run)?).detached(),
             messages,
@@ -75,7 +83,7 @@ impl RunStream {
     }
 
     /// Returns the next converted event, or the error behind them.
-    fn give(&mut self) -> Option<Result<NumberedEvent, ClientError>> {
+    fn give(&mut self) -> Option<Result<NumberedEvent, Error>> {
         if let Some(event) = self.ready.pop_front() {
             self.last = event.number;
             self.is_over = event.event.is_terminal();
@@ -88,7 +96,7 @@ impl RunStream {
 }
 
 impl Stream for RunStream {
-    type Item = Result<NumberedEvent, ClientError>;
+    type Item = Result<NumberedEvent, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -105,7 +113,7 @@ impl Stream for RunStream {
                 None if self.after > 0 && self.last == self.after => self.is_over = true,
                 None => {
                     let message = "it ended without a terminal event".to_owned();
-                    self.failure = Some(ClientError::Cut { code: tonic::Code::Ok, message });
+                    self.failure = Some(Error::Cut { code: tonic::Code::Ok, message });
                 }
             }
         }

@@ -27,6 +27,7 @@ pub(super) struct Declared {
 }
 
 impl Declared {
+    /// Returns an empty table. Handles begin at 1: 0 is the default of protobuf and means none.
     pub(super) fn new() -> Self {
         Self { lanes: HashMap::new(), blocks: HashMap::new(), last_block: None, next_lane: 1, next_block: 1 }
     }
@@ -133,12 +134,12 @@ fn block_to_proto(handle: u64, lane: u64, head: &BlockHead) -> Result<proto::Blo
 
 /// The declarations known to the reader.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct Declarations {
     lanes: HashMap<u64, Arc<Lane>>,
     blocks: HashMap<u64, Arc<BlockHead>>,
 }
 
-impl Known {
+impl Declarations {
     /// Stores the declaration of a lane. Its parent must have been declared.
     pub(super) fn learn_lane(&mut self, lane: proto::Lane) -> Result<(), ConvertError> {
         let parent = match lane.parent {

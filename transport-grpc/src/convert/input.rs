@@ -1,4 +1,6 @@
 //! Conversion of a [`RunInput`], both ways.
+//!
+//! The depth of JSON is limited for input alone, by [`Limits::json_depth`](crate::config::Limits): it comes from callers.
 
 use aqueduct_core::block::{Custom, Text, Thinking, ToolResult, ToolUse};
 use aqueduct_core::message::ToolSpec;
@@ -159,6 +161,7 @@ fn content_from_proto(content: proto::Content, depth: JsonDepth) -> Result<Conte
     })
 }
 
+/// Returns a tool of the client in the form of `aqueduct.v1`. Its JSON Schema is passed on as bytes.
 fn tool_to_proto(tool: &ToolSpec) -> proto::Tool {
     proto::Tool {
         name: to_bytes(&tool.name),
@@ -168,6 +171,11 @@ fn tool_to_proto(tool: &ToolSpec) -> proto::Tool {
     }
 }
 
+/// Reads a tool of the client.
+///
+/// # Errors
+///
+/// Returns an error that names the field if a text is not UTF-8, or the schema is not JSON or is nested deeper than `depth`.
 fn tool_from_proto(tool: proto::Tool, depth: JsonDepth) -> Result<ToolSpec, ConvertError> {
     Ok(ToolSpec {
         name: text("tool.name", tool.name)?,

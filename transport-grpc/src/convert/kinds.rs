@@ -1,4 +1,7 @@
 //! Conversion of enums, both ways. A new value of a core enum is an error until the .proto file has it.
+//!
+//! Enums of core may grow (`#[non_exhaustive]`): a value without a form is an error when it is written, never a default. Enums of protobuf are
+//! open: an unknown number is an error when it is read, because guessing would change the meaning of an event.
 
 use aqueduct_core::event::EndReason;
 use aqueduct_core::{Channel, Role, RunOutcome, SpanKind};
@@ -6,6 +9,11 @@ use aqueduct_core::{Channel, Role, RunOutcome, SpanKind};
 use super::ConvertError;
 use crate::proto;
 
+/// Returns the role in `aqueduct.v1`.
+///
+/// # Errors
+///
+/// Returns [`ConvertError::NoForm`] for a role that a later version of core adds: it must not be sent as another one.
 pub(super) fn role_to_proto(role: Role) -> Result<proto::Role, ConvertError> {
     Ok(match role {
         Role::Assistant => proto::Role::Assistant,
@@ -30,6 +38,7 @@ pub(super) fn role_from_proto(field: &'static str, value: i32) -> Result<Role, C
     })
 }
 
+/// Returns the channel in `aqueduct.v1`.
 pub(super) fn channel_to_proto(channel: Channel) -> proto::Channel {
     match channel {
         Channel::Answer => proto::Channel::Answer,
@@ -46,6 +55,7 @@ pub(super) fn channel_from_proto(field: &'static str, value: i32) -> Result<Chan
     }
 }
 
+/// Returns the kind of a block in `aqueduct.v1`.
 pub(super) fn kind_to_proto(kind: SpanKind) -> proto::BlockKind {
     match kind {
         SpanKind::Text => proto::BlockKind::Text,

@@ -1,4 +1,12 @@
 //! [`EventReader`]: reads the events of [`StreamMessage`](proto::StreamMessage)s.
+//!
+//! ```text
+//! message := run_id? lanes* blocks* events*        declarations come before the events that use them
+//! event   := number, kind with handles ──► canonical event with shared heads
+//! ```
+//!
+//! A kind that this version does not know is skipped and counted, so that a newer service can add kinds. An unknown handle is an error: the
+//! stream has lost a declaration.
 
 use std::sync::Arc;
 
@@ -9,7 +17,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::ConvertError;
-use super::declare::Known;
+use super::declare::Declarations;
 use super::kinds::{channel_from_proto, end_reason_from_proto, outcome_from_proto};
 use super::run::{
     failure_from_proto, interrupt_from_proto, origin_from_proto, output_from_proto, run_from_proto,
@@ -22,7 +30,7 @@ use proto::event::Event as Kind;
 /// Reads the events of one stream.
 #[derive(Debug, Default)]
 pub struct EventReader {
-    known: Known,
+    known: Declarations,
     skipped: u64,
 }
 
@@ -111,6 +119,7 @@ impl EventReader {
     }
 }
 
+/// Reads the result of a call. `lane` was resolved from its handle before.
 fn tool_result(lane: Arc<Lane>, event: proto::ToolResult) -> Result<BlockEvent, ConvertError> {
     Ok(BlockEvent::ToolResult(Box::new(ToolResultEvent {
         id: BlockId::new(text("tool_result.id", event.id)?),
@@ -123,6 +132,7 @@ fn tool_result(lane: Arc<Lane>, event: proto::ToolResult) -> Result<BlockEvent, 
     })))
 }
 
+/// Reads content without a kind of its own.
 fn custom(lane: Arc<Lane>, event: proto::Custom) -> Result<BlockEvent, ConvertError> {
     Ok(BlockEvent::Custom(Box::new(CustomEvent {
         id: BlockId::new(text("custom.id", event.id)?),
@@ -150,12 +160,13 @@ fn lane_closed(lane: Arc<Lane>, event: proto::LaneClosed) -> Result<BlockEvent, 
     Ok(BlockEvent::LaneClosed { lane, outcome: Box::new(outcome) })
 }
 
-fn pending(known: &Known, event: proto::PendingInterrupt) -> Result<PendingInterrupt, ConvertError> {
+/// Reads an interrupt that a run waits for. Its lane is declared before, or again if it has ended.
+fn pending(known: &Declarations, event: proto::PendingInterrupt) -> Result<PendingInterrupt, ConvertError> {
     Ok(PendingInterrupt { lane: known.lane(event.lane)?, interrupt: interrupt_from_proto(event)? })
 }
 
 /// Decodes the end of a run with its pending interrupts and calls; lanes must have been declared.
-fn run_finished(known: &Known, event: proto::RunFinished) -> Result<BlockEvent, ConvertError> {
+fn run_finished(known: &Declarations, event: proto::RunFinished) -> Result<BlockEvent, ConvertError> {
     let interrupts = event.interrupts.into_iter().map(|interrupt| pending(known, interrupt));
     let calls = event.pending_calls.into_iter();
     let calls = calls.map(|id| Ok(ToolCallId::new(text("run_finished.pending_calls", id)?)));

@@ -1,5 +1,8 @@
 //! Conversion of runs, usage, failures, interrupts and replies, both ways; and of the parts that content shares: agents,
 //! origins, tool outputs.
+//!
+//! Texts are passed on as bytes that share the memory of the message; a text that outlives its message is detached by the reader. Each reading
+//! function names the field of the .proto file in its error.
 
 use std::sync::Arc;
 
@@ -17,6 +20,7 @@ use super::values::{
 };
 use crate::proto;
 
+/// Returns the identity of a run.
 pub(super) fn run_to_proto(run: &RunInfo) -> proto::RunInfo {
     proto::RunInfo {
         thread_id: to_bytes(run.thread_id.as_bytes()),
@@ -37,6 +41,7 @@ pub(super) fn run_from_proto(run: Option<proto::RunInfo>) -> Result<Arc<RunInfo>
     }))
 }
 
+/// Returns token counts. Counts that the provider did not report stay unset.
 pub(super) fn usage_to_proto(usage: &Usage) -> proto::Usage {
     proto::Usage {
         provider: optional_bytes(usage.provider.as_ref()),
@@ -50,6 +55,11 @@ pub(super) fn usage_to_proto(usage: &Usage) -> proto::Usage {
     }
 }
 
+/// Reads token counts.
+///
+/// # Errors
+///
+/// Returns an error if the name of a provider or model is not UTF-8.
 pub(super) fn usage_from_proto(usage: proto::Usage) -> Result<Usage, ConvertError> {
     Ok(Usage {
         provider: optional_text("usage.provider", usage.provider)?,
@@ -63,10 +73,12 @@ pub(super) fn usage_from_proto(usage: proto::Usage) -> Result<Usage, ConvertErro
     })
 }
 
+/// Reads a list of token counts.
 pub(super) fn usages_from_proto(usages: Vec<proto::Usage>) -> Result<Vec<Usage>, ConvertError> {
     usages.into_iter().map(usage_from_proto).collect()
 }
 
+/// Returns a failure. Its details are JSON, as bytes.
 pub(super) fn failure_to_proto(failure: &RunFailure) -> proto::Failure {
     proto::Failure {
         code: to_bytes(&failure.code),
@@ -75,6 +87,11 @@ pub(super) fn failure_to_proto(failure: &RunFailure) -> proto::Failure {
     }
 }
 
+/// Reads a failure.
+///
+/// # Errors
+///
+/// Returns an error if a text is not UTF-8 or the details are not JSON.
 pub(super) fn failure_from_proto(failure: proto::Failure) -> Result<RunFailure, ConvertError> {
     Ok(RunFailure {
         code: text("failure.code", failure.code)?,
@@ -83,6 +100,7 @@ pub(super) fn failure_from_proto(failure: proto::Failure) -> Result<RunFailure, 
     })
 }
 
+/// Returns an interrupt of the lane with that handle.
 pub(super) fn interrupt_to_proto(lane: u64, interrupt: &Interrupt) -> proto::PendingInterrupt {
     proto::PendingInterrupt {
         lane,
@@ -96,6 +114,7 @@ pub(super) fn interrupt_to_proto(lane: u64, interrupt: &Interrupt) -> proto::Pen
     }
 }
 
+/// Reads an interrupt. Schemas come from agents, not from callers, so they may nest as deep as the parser allows.
 pub(super) fn interrupt_from_proto(pending: proto::PendingInterrupt) -> Result<Interrupt, ConvertError> {
     let depth = JsonDepth::MOST;
     let schema = pending.response_schema_json.as_ref();
@@ -190,6 +209,7 @@ pub(super) fn origin_to_proto(origin: &Origin) -> Option<proto::Origin> {
     })
 }
 
+/// Reads the ids that the source gave to a block. A missing message is an origin without ids.
 pub(super) fn origin_from_proto(origin: Option<proto::Origin>) -> Result<Origin, ConvertError> {
     let Some(origin) = origin else { return Ok(Origin::default()) };
     let metadata = origin.metadata_json.as_ref();
@@ -204,6 +224,7 @@ pub(super) fn origin_from_proto(origin: Option<proto::Origin>) -> Result<Origin,
     })
 }
 
+/// Returns the output of a tool: text, JSON, or progress.
 pub(super) fn output_to_proto(output: &ToolOutput) -> proto::ToolOutput {
     use proto::tool_output::Output;
     let output = match output {
@@ -214,6 +235,11 @@ pub(super) fn output_to_proto(output: &ToolOutput) -> proto::ToolOutput {
     proto::ToolOutput { output: Some(output) }
 }
 
+/// Reads the output of a tool.
+///
+/// # Errors
+///
+/// Returns [`ConvertError::Missing`] if no output is set: an empty text is an output, none is not.
 pub(super) fn output_from_proto(
     output: Option<proto::ToolOutput>,
     depth: JsonDepth,

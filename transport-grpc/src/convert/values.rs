@@ -1,4 +1,7 @@
 //! Conversion of primitives: text, JSON, metadata.
+//!
+//! JSON travels as bytes of text: order of members and numbers of any size stay. Its nesting is checked before it is parsed, so that a small
+//! message cannot exhaust the stack.
 
 use std::sync::Arc;
 
@@ -49,10 +52,13 @@ pub(crate) fn to_bytes(text: &ByteString) -> Bytes {
     text.as_bytes().clone()
 }
 
+/// Returns a text as bytes, sharing its memory.
 pub(super) fn optional_bytes(text: Option<&ByteString>) -> Option<Bytes> {
     text.map(to_bytes)
 }
 
+/// Returns the JSON text of a value. `aqueduct.v1` carries JSON as bytes: `google.protobuf.Struct` would lose the order of members
+/// and integers above 2^53.
 pub(super) fn json_to_bytes(value: &Value) -> Bytes {
     Bytes::from(value.to_string())
 }
@@ -81,6 +87,7 @@ pub(super) fn optional_json(
     bytes.map(|bytes| json(field, bytes, depth)).transpose()
 }
 
+/// Returns the JSON text of metadata.
 pub(super) fn metadata_to_bytes(metadata: &Metadata) -> Bytes {
     serde_json::to_vec(metadata).map(Bytes::from).unwrap_or_default()
 }

@@ -1,4 +1,7 @@
 //! [`EventWriter`]: collects events into a [`StreamMessage`](proto::StreamMessage).
+//!
+//! A message holds all events that were ready together. Its size is known while it grows ([`EventWriter::waiting_bytes`]), so that the pump can send it
+//! before it exceeds the limit of the peer. The writer keeps no events: a message is taken with all of them.
 
 use aqueduct_core::event::{CustomEvent, PendingInterrupt, RunFailed, RunFinished, ToolResultEvent};
 use aqueduct_core::service::NumberedEvent;
@@ -126,6 +129,7 @@ impl EventWriter {
         })
     }
 
+    /// Returns the result of a call. Declares its lane if this stream has not yet.
     fn tool_result(&mut self, result: &ToolResultEvent) -> Kind {
         Kind::ToolResult(proto::ToolResult {
             id: to_bytes(result.id.as_bytes()),
@@ -138,6 +142,7 @@ impl EventWriter {
         })
     }
 
+    /// Returns content without a kind of its own.
     fn custom(&mut self, custom: &CustomEvent) -> Kind {
         Kind::Custom(proto::Custom {
             id: to_bytes(custom.id.as_bytes()),
@@ -149,6 +154,11 @@ impl EventWriter {
         })
     }
 
+    /// Returns the end of a lane, and removes its handle.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ConvertError::NoForm`] for an outcome that this version does not know.
     fn lane_closed(&mut self, lane: &Arc<Lane>, outcome: &LaneOutcome) -> Result<Kind, ConvertError> {
         use proto::lane_closed::Outcome;
         let outcome = match outcome {
@@ -165,10 +175,12 @@ impl EventWriter {
         Ok(Kind::LaneClosed(proto::LaneClosed { lane: handle, outcome: Some(outcome) }))
     }
 
+    /// Returns an interrupt that the run waits for. A lane that has ended is declared again.
     fn pending(&mut self, pending: &PendingInterrupt) -> proto::PendingInterrupt {
         interrupt_to_proto(self.lane(&pending.lane), &pending.interrupt)
     }
 
+    /// Returns the end of a run that did not fail.
     fn run_finished(&mut self, finished: &RunFinished) -> Result<Kind, ConvertError> {
         Ok(Kind::RunFinished(proto::RunFinished {
             run: Some(run_to_proto(&finished.run)),
@@ -182,6 +194,7 @@ impl EventWriter {
     }
 }
 
+/// Returns the end of a failed run.
 fn run_failed(failed: &RunFailed) -> Kind {
     Kind::RunFailed(proto::RunFailed {
         run: Some(run_to_proto(&failed.run)),
@@ -190,6 +203,7 @@ fn run_failed(failed: &RunFailed) -> Kind {
     })
 }
 
+/// Returns a JSON Patch (RFC 6902) as JSON text.
 fn patch_to_bytes(patch: &[Value]) -> Bytes {
     serde_json::to_vec(patch).map(Bytes::from).unwrap_or_default()
 }

@@ -19,14 +19,14 @@ pub struct RunRequest {
     /// The name of the agent, as in ListAgents.
     #[prost(bytes = "bytes", tag = "1")]
     pub agent: ::prost::bytes::Bytes,
-    /// What the run starts from. Required.
+    /// The input of the run. Required.
     #[prost(message, optional, tag = "2")]
     pub input: ::core::option::Option<RunInput>,
 }
-/// What a run starts from.
+/// The input of a run.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RunInput {
-    /// The conversation. Required.
+    /// The thread (conversation). Required.
     #[prost(bytes = "bytes", tag = "1")]
     pub thread_id: ::prost::bytes::Bytes,
     /// The run, chosen by the caller, unique in its thread. Required.
@@ -41,42 +41,42 @@ pub struct RunInput {
     /// Tools of the caller, which the agent may call and the caller answers in the next run.
     #[prost(message, repeated, tag = "5")]
     pub tools: ::prost::alloc::vec::Vec<Tool>,
-    /// Facts of the caller.
+    /// Facts about the caller's situation.
     #[prost(message, repeated, tag = "6")]
     pub context: ::prost::alloc::vec::Vec<ContextEntry>,
     /// The shared state. Absent: none (JSON null).
     #[prost(bytes = "bytes", optional, tag = "7")]
     pub state_json: ::core::option::Option<::prost::bytes::Bytes>,
-    /// Answers to the interrupts of the run before.
+    /// Replies to the interrupts of the previous run.
     #[prost(message, repeated, tag = "8")]
     pub resume: ::prost::alloc::vec::Vec<InterruptReply>,
-    /// Whatever else the caller passes on to the agent. Absent: nothing (JSON null).
+    /// Further properties for the agent, passed on unchanged. Absent: none (JSON null).
     #[prost(bytes = "bytes", optional, tag = "9")]
     pub forwarded_json: ::core::option::Option<::prost::bytes::Bytes>,
 }
-/// One whole message of the history.
+/// One complete message of the history.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Message {
-    /// Its id, where it has one.
+    /// The id, if the message has one.
     #[prost(bytes = "bytes", optional, tag = "1")]
     pub id: ::core::option::Option<::prost::bytes::Bytes>,
-    /// Whose words they are. Required.
+    /// The author. Required.
     #[prost(enumeration = "Role", tag = "2")]
     pub role: i32,
-    /// The agent that wrote it, with the agents it works for, outermost first. Empty: the agent that the thread is
-    /// about, or a human.
+    /// The agent that wrote it with its callers, outermost first. Empty: the agent that the thread is
+    /// about, or a user.
     #[prost(message, repeated, tag = "3")]
     pub agents: ::prost::alloc::vec::Vec<Agent>,
-    /// What it is for. Unspecified counts as CHANNEL_ANSWER.
+    /// The channel. Unspecified counts as CHANNEL_ANSWER.
     #[prost(enumeration = "Channel", tag = "4")]
     pub channel: i32,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// The creation time, in milliseconds since the Unix epoch.
     #[prost(int64, optional, tag = "5")]
     pub created_at_ms: ::core::option::Option<i64>,
-    /// What it says, in order.
+    /// The contents, in order.
     #[prost(message, repeated, tag = "6")]
     pub contents: ::prost::alloc::vec::Vec<Content>,
-    /// What its source told beside it: a JSON object.
+    /// Metadata of the source: a JSON object.
     #[prost(bytes = "bytes", optional, tag = "7")]
     pub metadata_json: ::core::option::Option<::prost::bytes::Bytes>,
 }
@@ -92,30 +92,30 @@ pub mod content {
     /// Exactly one is set.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Content {
-        /// Words for the reader.
+        /// Text for the user.
         #[prost(bytes, tag = "1")]
         Text(::prost::bytes::Bytes),
-        /// Words on the way to them.
+        /// Reasoning of the model.
         #[prost(message, tag = "2")]
         Thinking(super::ThinkingContent),
         /// A call of a tool.
         #[prost(message, tag = "3")]
         ToolUse(super::ToolUseContent),
-        /// What a tool answered.
+        /// The output of a tool.
         #[prost(message, tag = "4")]
         ToolResult(super::ToolResultContent),
-        /// Everything else, by name.
+        /// Other content, identified by name.
         #[prost(message, tag = "5")]
         Custom(super::CustomContent),
     }
 }
-/// A thought.
+/// Reasoning of the model.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ThinkingContent {
-    /// The thought; may be empty where a provider gives only the sealed form.
+    /// The text; may be empty if the provider returns only the encrypted form.
     #[prost(bytes = "bytes", tag = "1")]
     pub text: ::prost::bytes::Bytes,
-    /// The provider's sealed form, to be handed back unread.
+    /// The provider's encrypted form, to be sent back unchanged.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub encrypted: ::core::option::Option<::prost::bytes::Bytes>,
 }
@@ -132,23 +132,23 @@ pub struct ToolUseContent {
     #[prost(bytes = "bytes", tag = "3")]
     pub arguments: ::prost::bytes::Bytes,
 }
-/// A tool's answer.
+/// The result of a tool call.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToolResultContent {
-    /// The id of the call that is answered.
+    /// The id of the call.
     #[prost(bytes = "bytes", optional, tag = "1")]
     pub id: ::core::option::Option<::prost::bytes::Bytes>,
     /// The name of the tool.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub name: ::core::option::Option<::prost::bytes::Bytes>,
-    /// What the tool answered. Required.
+    /// The output of the tool. Required.
     #[prost(message, optional, tag = "3")]
     pub output: ::core::option::Option<ToolOutput>,
     /// True if the tool failed or was refused.
     #[prost(bool, tag = "4")]
     pub is_error: bool,
 }
-/// What a tool answered.
+/// The output of a tool.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToolOutput {
     /// Exactly one is set.
@@ -160,13 +160,13 @@ pub mod tool_output {
     /// Exactly one is set.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Output {
-        /// Plain text, whole.
+        /// Complete plain text.
         #[prost(bytes, tag = "1")]
         Text(::prost::bytes::Bytes),
-        /// Anything structured, as JSON text.
+        /// Structured output, as JSON text.
         #[prost(bytes, tag = "2")]
         Json(::prost::bytes::Bytes),
-        /// A sign of life while the tool still works; not the answer.
+        /// Progress while the tool runs; not its result.
         #[prost(bytes, tag = "3")]
         Progress(::prost::bytes::Bytes),
     }
@@ -174,7 +174,7 @@ pub mod tool_output {
 /// Content of no other kind.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CustomContent {
-    /// What it is. Names of Aqueduct's own start with `aqueduct.`.
+    /// The kind of content. Names that Aqueduct defines start with `aqueduct.`.
     #[prost(bytes = "bytes", tag = "1")]
     pub name: ::prost::bytes::Bytes,
     /// The content, as JSON text. Required.
@@ -184,39 +184,39 @@ pub struct CustomContent {
 /// A tool that the caller offers.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Tool {
-    /// Its name.
+    /// The name of the tool.
     #[prost(bytes = "bytes", tag = "1")]
     pub name: ::prost::bytes::Bytes,
-    /// What it does.
+    /// What the tool does, for the model.
     #[prost(bytes = "bytes", tag = "2")]
     pub description: ::prost::bytes::Bytes,
     /// JSON Schema of its arguments.
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub parameters_json: ::core::option::Option<::prost::bytes::Bytes>,
-    /// What the caller told beside it: a JSON object.
+    /// Metadata of the caller: a JSON object.
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub metadata_json: ::core::option::Option<::prost::bytes::Bytes>,
 }
-/// A fact of the caller.
+/// A fact about the caller's situation.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ContextEntry {
-    /// What it is.
+    /// A description of the value.
     #[prost(bytes = "bytes", tag = "1")]
     pub description: ::prost::bytes::Bytes,
-    /// Its value.
+    /// The value.
     #[prost(bytes = "bytes", tag = "2")]
     pub value: ::prost::bytes::Bytes,
 }
-/// The answer of a human to an interrupt.
+/// The reply of a user to an interrupt.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct InterruptReply {
-    /// The interrupt.
+    /// The id of the interrupt.
     #[prost(bytes = "bytes", tag = "1")]
     pub id: ::prost::bytes::Bytes,
-    /// False if the human declined to answer.
+    /// False if the user declined.
     #[prost(bool, tag = "2")]
     pub resolved: bool,
-    /// The answer, as JSON text.
+    /// The reply, as JSON text.
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub payload_json: ::core::option::Option<::prost::bytes::Bytes>,
 }
@@ -226,41 +226,41 @@ pub struct WatchRequest {
     /// The run.
     #[prost(bytes = "bytes", tag = "1")]
     pub run_id: ::prost::bytes::Bytes,
-    /// The number of the last event that the caller has: the next one is the first that comes. 0: from the beginning.
+    /// The number of the last event that the caller has received: the next event is the first one returned. 0: from the start.
     #[prost(uint64, tag = "2")]
     pub after: u64,
 }
-/// Several events at once: all that were ready. Also sent with nothing in it, as a sign of life.
+/// All events that were ready at once. An empty message is a heartbeat.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StreamMessage {
     /// The run. Set in the first message of a stream only, which is sent at once, so that the caller can resume
     /// even if the stream is cut before its first event.
     #[prost(bytes = "bytes", optional, tag = "1")]
     pub run_id: ::core::option::Option<::prost::bytes::Bytes>,
-    /// Lanes that are named from here on. Declared before `blocks`, a parent before its children.
+    /// Lanes declared by this message. Read before `blocks`; a parent precedes its children.
     #[prost(message, repeated, tag = "2")]
     pub lanes: ::prost::alloc::vec::Vec<Lane>,
-    /// Blocks that are named from here on.
+    /// Blocks declared by this message.
     #[prost(message, repeated, tag = "3")]
     pub blocks: ::prost::alloc::vec::Vec<Block>,
     /// Events, in the order of their numbers.
     #[prost(message, repeated, tag = "4")]
     pub events: ::prost::alloc::vec::Vec<Event>,
 }
-/// An agent at work in a run: one invocation of one agent. What runs in parallel has different lanes.
+/// One invocation of one agent in a run. Parallel invocations have different lanes.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Lane {
-    /// Its name in this stream; from 1.
+    /// The handle in this stream; from 1.
     #[prost(uint64, tag = "1")]
     pub handle: u64,
-    /// Its id, unique in the thread.
+    /// The id, unique in the thread.
     #[prost(bytes = "bytes", tag = "2")]
     pub id: ::prost::bytes::Bytes,
-    /// The agent, with the agents it works for, outermost first; the agent itself is the last. Empty: the agent that
+    /// The agent with its callers, outermost first; the agent itself is the last. Empty: the agent that
     /// the run is about.
     #[prost(message, repeated, tag = "3")]
     pub agents: ::prost::alloc::vec::Vec<Agent>,
-    /// Handle of the lane of the agent it works for. 0: none, this is the root lane.
+    /// Handle of the lane of the calling agent. 0: none, this is the root lane.
     #[prost(uint64, tag = "4")]
     pub parent: u64,
     /// The tool call of the parent that started it, as that call is named in `block_started` events.
@@ -270,41 +270,41 @@ pub struct Lane {
 /// An agent.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Agent {
-    /// Tells it apart from its siblings.
+    /// Distinguishes the agent from its siblings.
     #[prost(bytes = "bytes", tag = "1")]
     pub key: ::prost::bytes::Bytes,
-    /// The name for a reader. Absent: the same as the key.
+    /// The display name. Absent: the same as the key.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub name: ::core::option::Option<::prost::bytes::Bytes>,
-    /// What it is for.
+    /// The purpose.
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub description: ::core::option::Option<::prost::bytes::Bytes>,
     /// The tool call of the agent above it that started it, under that agent's own id for the call.
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub parent_call: ::core::option::Option<::prost::bytes::Bytes>,
-    /// What the source told beside it: a JSON object.
+    /// Metadata of the source: a JSON object.
     #[prost(bytes = "bytes", optional, tag = "5")]
     pub metadata_json: ::core::option::Option<::prost::bytes::Bytes>,
 }
-/// What is known of a block from its start on.
+/// The properties of a block that are known at its start.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Block {
-    /// Its name in this stream; from 1.
+    /// The handle in this stream; from 1.
     #[prost(uint64, tag = "1")]
     pub handle: u64,
     /// Its id, unique in the thread. For a tool use it is the id of the call.
     #[prost(bytes = "bytes", tag = "2")]
     pub id: ::prost::bytes::Bytes,
-    /// What it is.
+    /// The kind of the block.
     #[prost(enumeration = "BlockKind", tag = "3")]
     pub kind: i32,
     /// Handle of the lane that it belongs to.
     #[prost(uint64, tag = "4")]
     pub lane: u64,
-    /// What it is for.
+    /// The channel.
     #[prost(enumeration = "Channel", tag = "5")]
     pub channel: i32,
-    /// Whose words they are.
+    /// The author.
     #[prost(enumeration = "Role", tag = "6")]
     pub role: i32,
     /// The name of the tool; empty for text and thinking.
@@ -316,14 +316,14 @@ pub struct Block {
     /// The id of the block that this one continues after an interruption.
     #[prost(bytes = "bytes", optional, tag = "9")]
     pub continues: ::core::option::Option<::prost::bytes::Bytes>,
-    /// The id of the block whose text this one takes the place of.
+    /// The id of the block whose text this one replaces.
     #[prost(bytes = "bytes", optional, tag = "10")]
     pub replaces: ::core::option::Option<::prost::bytes::Bytes>,
-    /// What the source called it.
+    /// The ids of the source.
     #[prost(message, optional, tag = "11")]
     pub origin: ::core::option::Option<Origin>,
 }
-/// What the source said about a piece of content, for those who must find the way back to it.
+/// The ids and the time that the source gave to content, to map it back to the source.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Origin {
     /// The source's message id. Not unique.
@@ -335,20 +335,20 @@ pub struct Origin {
     /// The source's tool call id. Not unique.
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub tool_call_id: ::core::option::Option<::prost::bytes::Bytes>,
-    /// Which of the agent's parallel outputs; empty where it has one.
+    /// The parallel output of the agent; empty if there is one.
     #[prost(bytes = "bytes", tag = "4")]
     pub track: ::prost::bytes::Bytes,
-    /// When the source made it, in milliseconds since the Unix epoch.
+    /// The creation time of the source, in milliseconds since the Unix epoch.
     #[prost(int64, optional, tag = "5")]
     pub created_at_ms: ::core::option::Option<i64>,
     /// The source's metadata: a JSON object.
     #[prost(bytes = "bytes", optional, tag = "6")]
     pub metadata_json: ::core::option::Option<::prost::bytes::Bytes>,
 }
-/// One step of a run. Streams are balanced: what starts ends exactly once, and deltas lie between.
+/// One event of a run. Streams are balanced: every start has exactly one end, and deltas are between them.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Event {
-    /// Its number in the run; contiguous, from 1.
+    /// The number in the run; contiguous, from 1.
     #[prost(uint64, tag = "1")]
     pub number: u64,
     /// Exactly one is set. The numbers below 16 take one byte on the wire, so the frequent ones have them.
@@ -360,49 +360,49 @@ pub mod event {
     /// Exactly one is set. The numbers below 16 take one byte on the wire, so the frequent ones have them.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Event {
-        /// More of a block.
+        /// The next fragment of a block.
         #[prost(message, tag = "2")]
         BlockDelta(super::BlockDelta),
-        /// A text, thinking or tool use began.
+        /// A text, thinking or tool use started.
         #[prost(message, tag = "3")]
         BlockStarted(super::BlockStarted),
-        /// It ended.
+        /// A block ended.
         #[prost(message, tag = "4")]
         BlockEnded(super::BlockEnded),
-        /// A tool answered.
+        /// The result of a tool call.
         #[prost(message, tag = "5")]
         ToolResult(super::ToolResult),
         /// Content of no other kind.
         #[prost(message, tag = "6")]
         Custom(super::Custom),
-        /// The sealed form of an open thinking block.
+        /// The encrypted form of an open thinking block.
         #[prost(message, tag = "7")]
         ThinkingEncrypted(super::ThinkingEncrypted),
-        /// A sub-agent began.
+        /// A sub-agent started.
         #[prost(message, tag = "8")]
         LaneOpened(super::LaneOpened),
         /// A sub-agent ended.
         #[prost(message, tag = "9")]
         LaneClosed(super::LaneClosed),
-        /// A named phase of work began.
+        /// A named step started.
         #[prost(message, tag = "10")]
         StepStarted(super::StepStarted),
-        /// A named phase of work ended.
+        /// A named step ended.
         #[prost(message, tag = "11")]
         StepFinished(super::StepFinished),
-        /// The shared state, whole.
+        /// The complete shared state.
         #[prost(message, tag = "12")]
         StateSnapshot(super::StateSnapshot),
         /// A change of the shared state.
         #[prost(message, tag = "13")]
         StateDelta(super::StateDelta),
-        /// Tokens spent.
+        /// Token usage.
         #[prost(message, tag = "14")]
         UsageReported(super::UsageReported),
-        /// The agent waits for a human.
+        /// The agent waits for a user.
         #[prost(message, tag = "15")]
         InterruptRequested(super::PendingInterrupt),
-        /// The run began: always event 1.
+        /// The run started: always event 1.
         #[prost(message, tag = "16")]
         RunStarted(super::RunStarted),
         /// The run ended without failing. Nothing follows.
@@ -413,17 +413,17 @@ pub mod event {
         RunFailed(super::RunFailed),
     }
 }
-/// More of a block.
+/// The next fragment of a block.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BlockDelta {
     /// Handle of the block.
     #[prost(uint64, tag = "1")]
     pub block: u64,
-    /// What follows: text, or a fragment of the JSON text of a tool call's arguments. Never empty.
+    /// Text, or a fragment of the JSON text of a tool call's arguments. Never empty.
     #[prost(bytes = "bytes", tag = "2")]
     pub delta: ::prost::bytes::Bytes,
 }
-/// A block began. What it is stands in its declaration.
+/// A block started. Its declaration contains its properties.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BlockStarted {
     /// Handle of the block.
@@ -436,68 +436,68 @@ pub struct BlockEnded {
     /// Handle of the block.
     #[prost(uint64, tag = "1")]
     pub block: u64,
-    /// Why.
+    /// The reason.
     #[prost(enumeration = "EndReason", tag = "2")]
     pub reason: i32,
 }
-/// The sealed form of an open thinking block.
+/// The encrypted form of an open thinking block.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ThinkingEncrypted {
     /// Handle of the block.
     #[prost(uint64, tag = "1")]
     pub block: u64,
-    /// What the provider wants back, unread.
+    /// The encrypted form, to be sent back unchanged.
     #[prost(bytes = "bytes", tag = "2")]
     pub value: ::prost::bytes::Bytes,
 }
-/// A tool answered. Its call has started and ended before, in this run or an earlier one.
+/// The result of a tool call. The call started and ended before, in this run or an earlier one.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ToolResult {
-    /// The id of this answer, unique in the thread.
+    /// The id of this result, unique in the thread.
     #[prost(bytes = "bytes", tag = "1")]
     pub id: ::prost::bytes::Bytes,
-    /// Handle of the lane whose call it was.
+    /// Handle of the lane that made the call.
     #[prost(uint64, tag = "2")]
     pub lane: u64,
     /// The id of the call: the `id` of its block.
     #[prost(bytes = "bytes", tag = "3")]
     pub call_id: ::prost::bytes::Bytes,
-    /// The name of the tool; empty if it is not known.
+    /// The name of the tool; empty if unknown.
     #[prost(bytes = "bytes", tag = "4")]
     pub tool_name: ::prost::bytes::Bytes,
-    /// What it answered.
+    /// The output of the tool.
     #[prost(message, optional, tag = "5")]
     pub output: ::core::option::Option<ToolOutput>,
     /// True if the tool failed or was refused.
     #[prost(bool, tag = "6")]
     pub is_error: bool,
-    /// What the source called it.
+    /// The ids of the source.
     #[prost(message, optional, tag = "7")]
     pub origin: ::core::option::Option<Origin>,
 }
 /// Content of no other kind: files, plans, citations, a framework's own.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Custom {
-    /// Its id, unique in the thread.
+    /// The id, unique in the thread.
     #[prost(bytes = "bytes", tag = "1")]
     pub id: ::prost::bytes::Bytes,
     /// Handle of the lane that it belongs to.
     #[prost(uint64, tag = "2")]
     pub lane: u64,
-    /// What it is. Names of Aqueduct's own start with `aqueduct.`.
+    /// The kind of content. Names that Aqueduct defines start with `aqueduct.`.
     #[prost(bytes = "bytes", tag = "3")]
     pub name: ::prost::bytes::Bytes,
     /// The content, as JSON text.
     #[prost(bytes = "bytes", tag = "4")]
     pub value_json: ::prost::bytes::Bytes,
-    /// What it is for.
+    /// The channel.
     #[prost(enumeration = "Channel", tag = "5")]
     pub channel: i32,
-    /// What the source called it.
+    /// The ids of the source.
     #[prost(message, optional, tag = "6")]
     pub origin: ::core::option::Option<Origin>,
 }
-/// A sub-agent began. The root lane is there from the start and has no such event.
+/// A sub-agent started. The root lane exists from the start and has no such event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LaneOpened {
     /// Handle of the lane.
@@ -510,66 +510,66 @@ pub struct LaneClosed {
     /// Handle of the lane.
     #[prost(uint64, tag = "1")]
     pub lane: u64,
-    /// How. Exactly one is set.
+    /// The outcome. Exactly one is set.
     #[prost(oneof = "lane_closed::Outcome", tags = "2, 3, 4, 5")]
     pub outcome: ::core::option::Option<lane_closed::Outcome>,
 }
 /// Nested message and enum types in `LaneClosed`.
 pub mod lane_closed {
-    /// How. Exactly one is set.
+    /// The outcome. Exactly one is set.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Outcome {
-        /// It did what it was for.
+        /// Completed.
         #[prost(message, tag = "2")]
         Success(super::LaneSuccess),
-        /// It waits for a human.
+        /// Waits for a user.
         #[prost(message, tag = "3")]
         Suspended(super::LaneSuspended),
-        /// Somebody stopped it.
+        /// Cancelled by a caller or the service.
         #[prost(message, tag = "4")]
         Cancelled(super::LaneCancelled),
-        /// It failed. The run need not.
+        /// Failed. The run may continue.
         #[prost(message, tag = "5")]
         Failed(super::Failure),
     }
 }
-/// The lane did what it was for.
+/// The lane completed.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LaneSuccess {
-    /// Its value, where it has one beside its text, as JSON text.
+    /// The result beside the text, if there is one, as JSON text.
     #[prost(bytes = "bytes", optional, tag = "1")]
     pub result_json: ::core::option::Option<::prost::bytes::Bytes>,
 }
-/// The lane waits for a human.
+/// The lane waits for a user.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LaneSuspended {}
-/// Somebody stopped the lane.
+/// The lane was cancelled.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LaneCancelled {}
-/// A named phase of work began. The name is unique among the lane's open steps.
+/// A named step started. The name is unique among the open steps of the lane.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StepStarted {
-    /// Handle of the lane whose work it is.
+    /// Handle of the lane.
     #[prost(uint64, tag = "1")]
     pub lane: u64,
-    /// The name.
+    /// The name of the step.
     #[prost(bytes = "bytes", tag = "2")]
     pub name: ::prost::bytes::Bytes,
 }
-/// A named phase of work ended.
+/// A named step ended.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StepFinished {
-    /// Handle of the lane whose work it was.
+    /// Handle of the lane.
     #[prost(uint64, tag = "1")]
     pub lane: u64,
-    /// The name.
+    /// The name of the step.
     #[prost(bytes = "bytes", tag = "2")]
     pub name: ::prost::bytes::Bytes,
 }
-/// The shared state, whole.
+/// The complete shared state.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StateSnapshot {
-    /// Handle of the lane that says so.
+    /// Handle of the lane that reported it.
     #[prost(uint64, tag = "1")]
     pub lane: u64,
     /// The state, as JSON text.
@@ -579,83 +579,83 @@ pub struct StateSnapshot {
 /// A change of the shared state.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StateDelta {
-    /// Handle of the lane that says so.
+    /// Handle of the lane that reported it.
     #[prost(uint64, tag = "1")]
     pub lane: u64,
     /// A JSON array of RFC 6902 operations, as text.
     #[prost(bytes = "bytes", tag = "2")]
     pub patch_json: ::prost::bytes::Bytes,
 }
-/// Tokens spent, as reported now. The sum is in the terminal event.
+/// Token usage reported by the source. The terminal event contains the sum.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UsageReported {
-    /// Handle of the lane that spent them.
+    /// Handle of the lane that used them.
     #[prost(uint64, tag = "1")]
     pub lane: u64,
-    /// How many.
+    /// The counts.
     #[prost(message, optional, tag = "2")]
     pub usage: ::core::option::Option<Usage>,
 }
-/// Tokens spent. Absent means "not reported", never zero. Input and output are totals; the rest are parts of them.
+/// Token usage. Absent means "not reported", never zero. Input and output are totals; the others are parts of them.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Usage {
-    /// Who was paid.
+    /// The provider of the model.
     #[prost(bytes = "bytes", optional, tag = "1")]
     pub provider: ::core::option::Option<::prost::bytes::Bytes>,
-    /// For what model.
+    /// The model.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub model: ::core::option::Option<::prost::bytes::Bytes>,
-    /// Tokens in.
+    /// Input tokens.
     #[prost(uint64, optional, tag = "3")]
     pub input: ::core::option::Option<u64>,
-    /// Tokens out.
+    /// Output tokens.
     #[prost(uint64, optional, tag = "4")]
     pub output: ::core::option::Option<u64>,
-    /// Both, as reported.
+    /// The sum, as reported.
     #[prost(uint64, optional, tag = "5")]
     pub total: ::core::option::Option<u64>,
-    /// Tokens out that were thought, not said.
+    /// Output tokens used for reasoning.
     #[prost(uint64, optional, tag = "6")]
     pub reasoning: ::core::option::Option<u64>,
-    /// Tokens in that were read from a cache.
+    /// Input tokens read from a cache.
     #[prost(uint64, optional, tag = "7")]
     pub cached_input: ::core::option::Option<u64>,
-    /// Tokens in that were written to a cache.
+    /// Input tokens written to a cache.
     #[prost(uint64, optional, tag = "8")]
     pub cache_write_input: ::core::option::Option<u64>,
 }
-/// The agent waits for a human. Answer with `resume` in the next run of the thread.
+/// The agent waits for a user. Reply with `resume` in the next run of the thread.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PendingInterrupt {
-    /// Handle of the lane that asks.
+    /// Handle of the lane that waits.
     #[prost(uint64, tag = "1")]
     pub lane: u64,
-    /// Identifies it in the answer; unique in the thread.
+    /// The id for the reply; unique in the thread.
     #[prost(bytes = "bytes", tag = "2")]
     pub id: ::prost::bytes::Bytes,
-    /// Why: `tool_call`, `input_required`, `auth_required`, `confirmation`, or `<framework>:<name>`.
+    /// The reason: `tool_call`, `input_required`, `auth_required`, `confirmation`, or `<framework>:<name>`.
     #[prost(bytes = "bytes", tag = "3")]
     pub reason: ::prost::bytes::Bytes,
-    /// The question.
+    /// The text for the user.
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub message: ::core::option::Option<::prost::bytes::Bytes>,
     /// The tool call that waits: the `id` of its block.
     #[prost(bytes = "bytes", optional, tag = "5")]
     pub tool_call_id: ::core::option::Option<::prost::bytes::Bytes>,
-    /// JSON Schema of the answer.
+    /// JSON Schema of the reply.
     #[prost(bytes = "bytes", optional, tag = "6")]
     pub response_schema_json: ::core::option::Option<::prost::bytes::Bytes>,
-    /// When the question lapses (ISO 8601).
+    /// The time at which the interrupt expires (ISO 8601).
     #[prost(bytes = "bytes", optional, tag = "7")]
     pub expires_at: ::core::option::Option<::prost::bytes::Bytes>,
-    /// What the source told beside it: a JSON object.
+    /// Metadata of the source: a JSON object.
     #[prost(bytes = "bytes", optional, tag = "8")]
     pub metadata_json: ::core::option::Option<::prost::bytes::Bytes>,
 }
-/// Which run of which conversation.
+/// The identity of a run.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RunInfo {
-    /// The conversation.
+    /// The thread (conversation).
     #[prost(bytes = "bytes", tag = "1")]
     pub thread_id: ::prost::bytes::Bytes,
     /// The run.
@@ -664,72 +664,72 @@ pub struct RunInfo {
     /// The run this one branches from.
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub parent_run_id: ::core::option::Option<::prost::bytes::Bytes>,
-    /// The name of the agent that the run is about, for readers.
+    /// The name of the agent that the run is about, for display.
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub agent: ::core::option::Option<::prost::bytes::Bytes>,
 }
-/// The run began.
+/// The run started.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RunStarted {
-    /// Which run.
+    /// The run.
     #[prost(message, optional, tag = "1")]
     pub run: ::core::option::Option<RunInfo>,
 }
 /// The run ended without failing.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RunFinished {
-    /// Which run.
+    /// The run.
     #[prost(message, optional, tag = "1")]
     pub run: ::core::option::Option<RunInfo>,
-    /// How it ended.
+    /// The outcome.
     #[prost(enumeration = "RunOutcome", tag = "2")]
     pub outcome: i32,
-    /// The run's value, where it has one beside its text, as JSON text.
+    /// The result beside the text, if there is one, as JSON text.
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub result_json: ::core::option::Option<::prost::bytes::Bytes>,
-    /// What it waits for. Not empty if and only if the outcome is RUN_OUTCOME_INTERRUPTED.
+    /// The open interrupts. Not empty if and only if the outcome is RUN_OUTCOME_INTERRUPTED.
     #[prost(message, repeated, tag = "4")]
     pub interrupts: ::prost::alloc::vec::Vec<PendingInterrupt>,
-    /// Ids of calls that nobody answered in this run (tools of the caller, for example).
+    /// Ids of calls without a result in this run (tools of the caller, for example).
     #[prost(bytes = "bytes", repeated, tag = "5")]
     pub pending_calls: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
-    /// What it cost, by provider and model.
+    /// Token usage, by provider and model.
     #[prost(message, repeated, tag = "6")]
     pub usage: ::prost::alloc::vec::Vec<Usage>,
-    /// Why the model stopped, where the source says so: the last reason given with the answer.
+    /// Why the model stopped, if the source reports it: the last reason given with the answer.
     #[prost(bytes = "bytes", optional, tag = "7")]
     pub finish_reason: ::core::option::Option<::prost::bytes::Bytes>,
 }
 /// The run failed.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RunFailed {
-    /// Which run.
+    /// The run.
     #[prost(message, optional, tag = "1")]
     pub run: ::core::option::Option<RunInfo>,
-    /// Why.
+    /// The reason.
     #[prost(message, optional, tag = "2")]
     pub failure: ::core::option::Option<Failure>,
-    /// What it cost, by provider and model.
+    /// Token usage, by provider and model.
     #[prost(message, repeated, tag = "3")]
     pub usage: ::prost::alloc::vec::Vec<Usage>,
 }
 /// Why a run or a lane failed.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Failure {
-    /// A stable word for programs, e.g. `upstream_ended`.
+    /// A stable code for programs, e.g. `upstream_ended`.
     #[prost(bytes = "bytes", tag = "1")]
     pub code: ::prost::bytes::Bytes,
-    /// A sentence for people.
+    /// A message for people.
     #[prost(bytes = "bytes", tag = "2")]
     pub message: ::prost::bytes::Bytes,
-    /// What the source told beside it, as JSON text.
+    /// Details from the source, as JSON text.
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub details_json: ::core::option::Option<::prost::bytes::Bytes>,
 }
-/// A whole run as one value.
+/// A complete run as one value.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CompletedRun {
-    /// Which run.
+    /// The run.
     #[prost(message, optional, tag = "1")]
     pub run: ::core::option::Option<RunInfo>,
     /// The one response id of the turn.
@@ -738,80 +738,80 @@ pub struct CompletedRun {
     /// The answer: the text of all messages of the assistant on CHANNEL_ANSWER, without separator.
     #[prost(bytes = "bytes", tag = "5")]
     pub text: ::prost::bytes::Bytes,
-    /// Everything, the work included. The messages of one agent stand together, agents in the order in which they first
-    /// spoke; a call stands before its result.
+    /// All messages, intermediate ones included. Messages of one agent are grouped, agents in the order of their first
+    /// message; a call precedes its result.
     #[prost(message, repeated, tag = "6")]
     pub messages: ::prost::alloc::vec::Vec<Message>,
-    /// The earliest time known, in milliseconds since the Unix epoch.
+    /// The earliest known time, in milliseconds since the Unix epoch.
     #[prost(int64, optional, tag = "7")]
     pub created_at_ms: ::core::option::Option<i64>,
-    /// Why the model stopped, where the source says so.
+    /// Why the model stopped, if the source reports it.
     #[prost(bytes = "bytes", optional, tag = "8")]
     pub finish_reason: ::core::option::Option<::prost::bytes::Bytes>,
-    /// The run's value, where it has one beside its text, as JSON text.
+    /// The result beside the text, if there is one, as JSON text.
     #[prost(bytes = "bytes", optional, tag = "9")]
     pub result_json: ::core::option::Option<::prost::bytes::Bytes>,
-    /// What it waits for; `lane` is not set. Not empty if and only if the outcome is RUN_OUTCOME_INTERRUPTED.
+    /// The open interrupts; `lane` is not set. Not empty if and only if the outcome is RUN_OUTCOME_INTERRUPTED.
     #[prost(message, repeated, tag = "10")]
     pub interrupts: ::prost::alloc::vec::Vec<PendingInterrupt>,
-    /// What it cost, by provider and model.
+    /// Token usage, by provider and model.
     #[prost(message, repeated, tag = "11")]
     pub usage: ::prost::alloc::vec::Vec<Usage>,
-    /// What the source told beside it: a JSON object.
+    /// Metadata of the source: a JSON object.
     #[prost(bytes = "bytes", optional, tag = "12")]
     pub metadata_json: ::core::option::Option<::prost::bytes::Bytes>,
-    /// How it ended. Exactly one is set.
+    /// The end. Exactly one is set.
     #[prost(oneof = "completed_run::End", tags = "3, 4")]
     pub end: ::core::option::Option<completed_run::End>,
 }
 /// Nested message and enum types in `CompletedRun`.
 pub mod completed_run {
-    /// How it ended. Exactly one is set.
+    /// The end. Exactly one is set.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum End {
-        /// It did not fail.
+        /// The run did not fail.
         #[prost(enumeration = "super::RunOutcome", tag = "3")]
         Outcome(i32),
-        /// It failed; what it made before is below.
+        /// The run failed; its content before the failure is below.
         #[prost(message, tag = "4")]
         Failure(super::Failure),
     }
 }
-/// Stops a run.
+/// Cancels a run.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CancelRequest {
     /// The run.
     #[prost(bytes = "bytes", tag = "1")]
     pub run_id: ::prost::bytes::Bytes,
 }
-/// The run is stopped, or had ended.
+/// The run is being cancelled, or had ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CancelResponse {
     /// Whether it was running.
     #[prost(bool, tag = "1")]
     pub was_running: bool,
 }
-/// Asks for the agents.
+/// Requests the agents that the caller may run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListAgentsRequest {}
 /// The agents that the caller may run.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListAgentsResponse {
-    /// In the service's order.
+    /// The agents, in the order of the service.
     #[prost(message, repeated, tag = "1")]
     pub agents: ::prost::alloc::vec::Vec<AgentInfo>,
 }
 /// An agent that can be run.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AgentInfo {
-    /// Its name in requests.
+    /// The name in requests.
     #[prost(bytes = "bytes", tag = "1")]
     pub name: ::prost::bytes::Bytes,
-    /// What it is for.
+    /// The purpose.
     #[prost(bytes = "bytes", tag = "2")]
     pub description: ::prost::bytes::Bytes,
 }
-/// One step of a publisher.
+/// One request of a publisher.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PublishRequest {
     /// Exactly one is set.
@@ -823,19 +823,19 @@ pub mod publish_request {
     /// Exactly one is set.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Request {
-        /// Opens the run. First, and only once.
+        /// Opens the run. The first request, sent once.
         #[prost(message, tag = "1")]
         Open(super::PublishOpen),
         /// One payload.
         #[prost(message, tag = "2")]
         Payload(super::PublishPayload),
-        /// All was sent. Nothing follows. A stream that ends without it is a cut: the run stays open for a while, and
-        /// the publisher may come back.
+        /// The last request. A stream that ends without it is a cut: the run stays open for a while, and
+        /// the publisher may reconnect.
         #[prost(message, tag = "3")]
         Finish(super::PublishFinish),
     }
 }
-/// Opens a run that the caller feeds.
+/// Opens a run that the caller publishes.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PublishOpen {
     /// The agent under whose name the run is shown.
@@ -844,27 +844,27 @@ pub struct PublishOpen {
     /// The conversation. Absent: chosen by the service.
     #[prost(bytes = "bytes", optional, tag = "2")]
     pub thread_id: ::core::option::Option<::prost::bytes::Bytes>,
-    /// The run. Absent: chosen by the service. The same run again continues after a cut.
+    /// The run. Absent: chosen by the service. The id of an open run continues it after a cut.
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub run_id: ::core::option::Option<::prost::bytes::Bytes>,
-    /// The dialect of the payloads, e.g. `magentic`.
+    /// The format of the payloads, e.g. `magentic`.
     #[prost(bytes = "bytes", tag = "4")]
     pub format: ::prost::bytes::Bytes,
 }
 /// One payload.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PublishPayload {
-    /// Its number; contiguous, from 1. One that was taken before is acknowledged again.
+    /// The number; contiguous, from 1. A repeated payload is acknowledged again.
     #[prost(uint64, tag = "1")]
     pub number: u64,
     /// The payload, in the format that `open` named.
     #[prost(bytes = "bytes", tag = "2")]
     pub data: ::prost::bytes::Bytes,
 }
-/// All was sent.
+/// The publication is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PublishFinish {}
-/// One step of the service towards a publisher.
+/// One response to a publisher.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PublishResponse {
     /// Exactly one is set.
@@ -876,13 +876,13 @@ pub mod publish_response {
     /// Exactly one is set.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Response {
-        /// The run is open. First, and only once.
+        /// The run is open. The first response, sent once.
         #[prost(message, tag = "1")]
         Opened(super::PublishOpened),
-        /// Payloads are safe.
+        /// Payloads are stored.
         #[prost(message, tag = "2")]
         Acknowledged(super::PublishAcknowledged),
-        /// A human replied to an interrupt of this run.
+        /// A user replied to an interrupt of this run.
         #[prost(message, tag = "3")]
         Reply(super::InterruptReply),
         /// The run is complete. Nothing follows.
@@ -896,17 +896,17 @@ pub struct PublishOpened {
     /// The run.
     #[prost(bytes = "bytes", tag = "1")]
     pub run_id: ::prost::bytes::Bytes,
-    /// The highest payload number that is safe; continue with the next. 0: none yet.
+    /// The highest payload number that is stored; continue with the next. 0: none yet.
     #[prost(uint64, tag = "2")]
     pub acknowledged: u64,
-    /// How many payloads may be on the way without acknowledgement. The service stops reading beyond that.
+    /// The number of payloads that may be sent without acknowledgement. The service stops reading beyond it.
     #[prost(uint32, tag = "3")]
     pub window: u32,
 }
-/// Payloads are safe with the service and need not be kept by the publisher.
+/// Payloads are stored and need not be kept by the publisher.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PublishAcknowledged {
-    /// The highest such number: it covers all below. Not every number is acknowledged by itself.
+    /// The highest stored number: it includes all lower ones. Not every number is acknowledged separately.
     #[prost(uint64, tag = "1")]
     pub number: u64,
 }
@@ -917,15 +917,15 @@ pub struct PublishFinished {
     #[prost(uint64, tag = "1")]
     pub acknowledged: u64,
 }
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum BlockKind {
     /// Never sent.
     Unspecified = 0,
-    /// Words for the reader.
+    /// Text for the user.
     Text = 1,
-    /// Words on the way to them.
+    /// Reasoning of the model.
     Thinking = 2,
     /// A call of a tool; its deltas are the arguments.
     ToolUse = 3,
@@ -954,15 +954,15 @@ impl BlockKind {
         }
     }
 }
-/// What content is for.
+/// The channel of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Channel {
     /// In a request: CHANNEL_ANSWER. Never sent by the service.
     Unspecified = 0,
-    /// What the run is for.
+    /// The answer of the run.
     Answer = 1,
-    /// The work on the way to it.
+    /// Intermediate work.
     Intermediate = 2,
 }
 impl Channel {
@@ -987,7 +987,7 @@ impl Channel {
         }
     }
 }
-/// Whose words they are.
+/// The author of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Role {
@@ -995,7 +995,7 @@ pub enum Role {
     Unspecified = 0,
     /// The agent.
     Assistant = 1,
-    /// The human.
+    /// The user.
     User = 2,
     /// The operator of the agent.
     System = 3,
@@ -1038,13 +1038,13 @@ impl Role {
 pub enum EndReason {
     /// Never sent.
     Unspecified = 0,
-    /// The source said so, or a tool's result arrived.
+    /// The source ended it, or the result of the tool arrived.
     Complete = 1,
-    /// Something else began that ends it.
+    /// Other content started, which ends it.
     Interrupted = 2,
     /// Its lane or run ended.
     Closed = 3,
-    /// The block that starts next has its text instead.
+    /// The next block replaces its text.
     Replaced = 4,
 }
 impl EndReason {
@@ -1073,17 +1073,17 @@ impl EndReason {
         }
     }
 }
-/// How a run ended that did not fail.
+/// The outcome of a run that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum RunOutcome {
     /// Never sent.
     Unspecified = 0,
-    /// It did what it was for.
+    /// Completed.
     Success = 1,
-    /// It waits for answers to its interrupts.
+    /// Waits for replies to its interrupts.
     Interrupted = 2,
-    /// Somebody stopped it.
+    /// Cancelled by a caller or the service.
     Cancelled = 3,
 }
 impl RunOutcome {
@@ -1115,10 +1115,10 @@ pub mod agent_stream_client {
     #![allow(unused_variables, dead_code, missing_docs, clippy::wildcard_imports, clippy::let_unit_value)]
     use tonic::codegen::http::Uri;
     use tonic::codegen::*;
-    /// Starts, watches, stops and feeds runs of agents.
+    /// Starts, watches, cancels and publishes runs of agents.
     ///
-    /// Who calls is told by the metadata `authorization: Bearer <token>`. Errors carry a google.rpc.ErrorInfo with the
-    /// domain `aqueduct` and a reason; those that may pass carry a google.rpc.RetryInfo.
+    /// The caller authenticates with the metadata `authorization: Bearer <token>`. Errors carry a google.rpc.ErrorInfo with the
+    /// domain `aqueduct` and a reason; temporary ones carry a google.rpc.RetryInfo.
     #[derive(Debug, Clone)]
     pub struct AgentStreamClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -1184,8 +1184,8 @@ pub mod agent_stream_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Starts a run and gives its events from the first. If the call is cancelled or its deadline passes, the service
-        /// is told that the watcher has gone; whether the run goes on is the service's policy. Cancel stops it for sure.
+        /// Starts a run and returns its events from the first. If the call is cancelled or its deadline passes, the service
+        /// removes the watcher; its policy decides whether the run continues. Cancel always stops the run.
         pub async fn run(
             &mut self,
             request: impl tonic::IntoRequest<super::RunRequest>,
@@ -1201,8 +1201,8 @@ pub mod agent_stream_client {
             req.extensions_mut().insert(GrpcMethod::new("aqueduct.v1.AgentStream", "Run"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Starts a run, waits for its end, and gives all of it as one value: for callers that want no stream. What holds
-        /// for a call of Run that is cancelled holds here too. A run that failed is an answer, not an error.
+        /// Starts a run, waits for its end, and returns it as one value, for callers that need no stream. A cancelled call
+        /// has the same effect as with Run. A failed run is a response, not an error.
         pub async fn complete(
             &mut self,
             request: impl tonic::IntoRequest<super::RunRequest>,
@@ -1217,7 +1217,7 @@ pub mod agent_stream_client {
             req.extensions_mut().insert(GrpcMethod::new("aqueduct.v1.AgentStream", "Complete"));
             self.inner.unary(req, path, codec).await
         }
-        /// Gives the events of a run after a number, then the live ones. Any number of watchers may watch one run.
+        /// Returns the events of a run after a number, then live ones. Any number of watchers may watch one run.
         pub async fn watch(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchRequest>,
@@ -1233,7 +1233,7 @@ pub mod agent_stream_client {
             req.extensions_mut().insert(GrpcMethod::new("aqueduct.v1.AgentStream", "Watch"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Stops a run. Stopping it again, or after its end, is no error.
+        /// Cancels a run. Cancelling it again, or after its end, is not an error.
         pub async fn cancel(
             &mut self,
             request: impl tonic::IntoRequest<super::CancelRequest>,
@@ -1248,7 +1248,7 @@ pub mod agent_stream_client {
             req.extensions_mut().insert(GrpcMethod::new("aqueduct.v1.AgentStream", "Cancel"));
             self.inner.unary(req, path, codec).await
         }
-        /// The agents that the caller may run.
+        /// Returns the agents that the caller may run.
         pub async fn list_agents(
             &mut self,
             request: impl tonic::IntoRequest<super::ListAgentsRequest>,
@@ -1263,9 +1263,9 @@ pub mod agent_stream_client {
             req.extensions_mut().insert(GrpcMethod::new("aqueduct.v1.AgentStream", "ListAgents"));
             self.inner.unary(req, path, codec).await
         }
-        /// Feeds a run with payloads that a framework makes. The first request must be `open`; the answer to it says where
-        /// to continue. Every payload has a number; the service acknowledges the highest number that is safe with it, and
-        /// passes on what humans reply. After a cut, open the same run again and resend what was not acknowledged.
+        /// Publishes a run: a framework sends its payloads. The first request must be `open`; its response contains the number
+        /// to continue after. Every payload has a number; the service acknowledges the highest number that it has stored, and
+        /// returns replies of users. After a cut, open the same run again and resend payloads that were not acknowledged.
         pub async fn publish(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::PublishRequest>,
@@ -1297,14 +1297,14 @@ pub mod agent_stream_server {
                 Item = std::result::Result<super::StreamMessage, tonic::Status>,
             > + std::marker::Send
             + 'static;
-        /// Starts a run and gives its events from the first. If the call is cancelled or its deadline passes, the service
-        /// is told that the watcher has gone; whether the run goes on is the service's policy. Cancel stops it for sure.
+        /// Starts a run and returns its events from the first. If the call is cancelled or its deadline passes, the service
+        /// removes the watcher; its policy decides whether the run continues. Cancel always stops the run.
         async fn run(
             &self,
             request: tonic::Request<super::RunRequest>,
         ) -> std::result::Result<tonic::Response<Self::RunStream>, tonic::Status>;
-        /// Starts a run, waits for its end, and gives all of it as one value: for callers that want no stream. What holds
-        /// for a call of Run that is cancelled holds here too. A run that failed is an answer, not an error.
+        /// Starts a run, waits for its end, and returns it as one value, for callers that need no stream. A cancelled call
+        /// has the same effect as with Run. A failed run is a response, not an error.
         async fn complete(
             &self,
             request: tonic::Request<super::RunRequest>,
@@ -1314,17 +1314,17 @@ pub mod agent_stream_server {
                 Item = std::result::Result<super::StreamMessage, tonic::Status>,
             > + std::marker::Send
             + 'static;
-        /// Gives the events of a run after a number, then the live ones. Any number of watchers may watch one run.
+        /// Returns the events of a run after a number, then live ones. Any number of watchers may watch one run.
         async fn watch(
             &self,
             request: tonic::Request<super::WatchRequest>,
         ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
-        /// Stops a run. Stopping it again, or after its end, is no error.
+        /// Cancels a run. Cancelling it again, or after its end, is not an error.
         async fn cancel(
             &self,
             request: tonic::Request<super::CancelRequest>,
         ) -> std::result::Result<tonic::Response<super::CancelResponse>, tonic::Status>;
-        /// The agents that the caller may run.
+        /// Returns the agents that the caller may run.
         async fn list_agents(
             &self,
             request: tonic::Request<super::ListAgentsRequest>,
@@ -1334,18 +1334,18 @@ pub mod agent_stream_server {
                 Item = std::result::Result<super::PublishResponse, tonic::Status>,
             > + std::marker::Send
             + 'static;
-        /// Feeds a run with payloads that a framework makes. The first request must be `open`; the answer to it says where
-        /// to continue. Every payload has a number; the service acknowledges the highest number that is safe with it, and
-        /// passes on what humans reply. After a cut, open the same run again and resend what was not acknowledged.
+        /// Publishes a run: a framework sends its payloads. The first request must be `open`; its response contains the number
+        /// to continue after. Every payload has a number; the service acknowledges the highest number that it has stored, and
+        /// returns replies of users. After a cut, open the same run again and resend payloads that were not acknowledged.
         async fn publish(
             &self,
             request: tonic::Request<tonic::Streaming<super::PublishRequest>>,
         ) -> std::result::Result<tonic::Response<Self::PublishStream>, tonic::Status>;
     }
-    /// Starts, watches, stops and feeds runs of agents.
+    /// Starts, watches, cancels and publishes runs of agents.
     ///
-    /// Who calls is told by the metadata `authorization: Bearer <token>`. Errors carry a google.rpc.ErrorInfo with the
-    /// domain `aqueduct` and a reason; those that may pass carry a google.rpc.RetryInfo.
+    /// The caller authenticates with the metadata `authorization: Bearer <token>`. Errors carry a google.rpc.ErrorInfo with the
+    /// domain `aqueduct` and a reason; temporary ones carry a google.rpc.RetryInfo.
     #[derive(Debug)]
     pub struct AgentStreamServer<T> {
         inner: Arc<T>,

@@ -8,7 +8,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use http::uri::PathAndQuery;
-use thiserror::Error;
 use tokio::time::Instant;
 use tonic::metadata::{Ascii, MetadataKey, MetadataValue};
 use tonic::transport::Channel;
@@ -18,7 +17,7 @@ use super::RawStatus;
 use super::codec::BytesCodec;
 use crate::client::channel;
 use crate::config::ClientConfig;
-use crate::error::ClientError;
+use crate::error::Error;
 
 /// A connection to any gRPC server. Clones share it.
 #[derive(Debug, Clone)]
@@ -38,25 +37,13 @@ pub struct RawRequest {
     pub message: Bytes,
 }
 
-/// Why a call failed.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum RawError {
-    /// The server, or the network, ended the call with a status.
-    #[error("the call failed (gRPC code {}): {}", .0.code, .0.message)]
-    Status(RawStatus),
-    /// The connection failed, the time elapsed, or the request is invalid.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-}
-
 impl RawClient {
     /// Connects to `http://host:port` or `https://host:port`.
     ///
     /// # Errors
     ///
     /// Returns an error if the address is malformed, TLS cannot be set up, or the server cannot be reached.
-    pub async fn connect(address: &str, config: ClientConfig) -> Result<Self, ClientError> {
+    pub async fn connect(address: &str, config: ClientConfig) -> Result<Self, Error> {
         Ok(Self { channel: channel(address, &config).await?, config })
     }
 
@@ -65,7 +52,7 @@ impl RawClient {
     /// # Errors
     ///
     /// Returns the status of the server, or the reason why it was not reached.
-    pub async fn unary(&self, request: RawRequest) -> Result<Bytes, RawError> {
+    pub async fn unary(&self, request: RawRequest) -> Result<Bytes, Error> {
         let (path, mut request) = self.request(request)?;
         let limit = self.config.timeouts.call;
         request.set_timeout(limit);
@@ -83,7 +70,7 @@ impl RawClient {
     /// # Errors
     ///
     /// Returns the status of the server, or the reason why it was not reached.
-    pub async fn stream(&self, request: RawRequest) -> Result<RawStream, RawError> {
+    pub async fn stream(&self, request: RawRequest) -> Result<RawStream, Error> {
         let (path, request) = self.request(request)?;
         let mut grpc = self.grpc();
         let opening = async move {
@@ -100,18 +87,18 @@ impl RawClient {
     }
 
     /// Builds a request; an invalid path or metadata is an error.
-    fn request(&self, raw: RawRequest) -> Result<(PathAndQuery, Request<Bytes>), ClientError> {
-        let path: PathAndQuery = raw.path.parse().map_err(|error: http::uri::InvalidUri| {
-            ClientError::Address { address: raw.path.clone(), problem: error.to_string() }
+    fn request(&self, raw: RawRequest) -> Result<(PathAndQuery, Request<Bytes>), Error> {
+        let path: PathAndQuery = raw.path.parse().map_err(|error: http::uri::InvalidUri| Error::Address {
+            address: raw.path.clone(),
+            problem: error.to_string(),
         })?;
         let mut request = Request::new(raw.message);
         if let Some(token) = &self.config.token {
             request.metadata_mut().insert("authorization", token.value());
         }
         for (name, value) in raw.metadata {
-            let unusable = |_| ClientError::Metadata { name: name.clone() };
-            let key: MetadataKey<Ascii> =
-                name.parse().map_err(|_| ClientError::Metadata { name: name.clone() })?;
+            let unusable = |_| Error::Metadata { name: name.clone() };
+            let key: MetadataKey<Ascii> = name.parse().map_err(|_| Error::Metadata { name: name.clone() })?;
             let mut text: MetadataValue<Ascii> = value.parse().map_err(unusable)?;
             text.set_sensitive(name == "authorization");
             request.metadata_mut().insert(key, text);
@@ -130,15 +117,15 @@ async fn in_time<T>(
     limit: Duration,
     what: &'static str,
     call: impl Future<Output = Result<tonic::Response<T>, Status>>,
-) -> Result<T, RawError> {
+) -> Result<T, Error> {
     let started = Instant::now();
-    let late = ClientError::Timeout { what };
+    let late = Error::Timeout { what };
     match tokio::time::timeout(limit, call).await {
-        Err(_) => Err(late.into()),
+        Err(_) => Err(late),
         Ok(Ok(answer)) => Ok(answer.into_inner()),
         // tonic measures the deadline, too, and may notice it first.
-        Ok(Err(status)) if status.code() == Code::Cancelled && started.elapsed() >= limit => Err(late.into()),
-        Ok(Err(status)) => Err(RawError::Status(status.into())),
+        Ok(Err(status)) if status.code() == Code::Cancelled && started.elapsed() >= limit => Err(late),
+        Ok(Err(status)) => Err(Error::Raw(status.into())),
     }
 }
 

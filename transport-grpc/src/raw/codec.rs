@@ -1,4 +1,7 @@
 //! A codec that passes messages through as bytes, without protobuf.
+//!
+//! A message of a relay is decoded by its owner, if at all. Copying bytes into a prost type and back would cost two allocations for each, and
+//! would drop fields that the type does not know.
 
 use bytes::{Buf as _, BufMut as _, Bytes};
 use tonic::Status;
@@ -6,9 +9,10 @@ use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder
 
 use crate::codec::{BUFFER_BYTES, YIELD_BYTES};
 
-/// Encodes and decodes bytes.
+/// Encodes and decodes messages as bytes, for calls with the clients of tonic. Sends in chunks of the size that the crate's
+/// own codec uses.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct BytesCodec;
+pub struct BytesCodec;
 
 impl Codec for BytesCodec {
     type Encode = Bytes;

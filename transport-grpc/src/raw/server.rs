@@ -1,4 +1,12 @@
 //! [`RawServer`]: a service whose messages are bytes, as a tower service.
+//!
+//! ```text
+//! request ──► content type gRPC? ──► draining? ──► one request message, size-limited ──► RawService::call ──► message | stream
+//!              └ no: 415                └ UNAVAILABLE                                     └ RawStatus
+//! ```
+//!
+//! Streams of answers are pulled by HTTP/2 ([`RawPump`](super::pump)), and are dropped when the caller disconnects, its deadline elapses, the
+//! server closes or the reader stalls. The module knows nothing of the bytes: message types are those of the service.
 
 use std::convert::Infallible;
 use std::fmt;

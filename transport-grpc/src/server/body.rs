@@ -1,4 +1,7 @@
 //! A request body that must arrive in time.
+//!
+//! The limit is one time for the whole body, not a pause between two chunks: a peer that sends a byte every second would pass any pause. It
+//! ends with the body, so a unary call that takes long to answer is not affected. Request streams of publishers have no limit here.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -13,7 +16,7 @@ use tonic::codegen::StdError;
 
 use crate::status::Statuses;
 
-/// Says in gRPC's words that a body is more than its caller may have in flight; other errors stay what they are.
+/// Returns the status for a body above the quota of its caller. Other errors are returned unchanged.
 fn refused(statuses: Statuses, error: StdError) -> StdError {
     let first: &(dyn std::error::Error + 'static) = &*error;
     let mut causes = std::iter::successors(Some(first), |error| error.source());

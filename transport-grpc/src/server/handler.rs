@@ -1,4 +1,16 @@
 //! The methods of the service: requests to the [`RunService`], and its answers as responses.
+//!
+//! | method | calls | answers |
+//! |---|---|---|
+//! | `Run` | `start` | the events of the new run, the run id first |
+//! | `Complete` | `start`, then all events | one [`CompletedRun`](aqueduct_core::CompletedRun) |
+//! | `Watch` | `watch` | the events after a number |
+//! | `Cancel` | `cancel` | whether the run was running |
+//! | `ListAgents` | `list_agents` | names and descriptions, as the caller may see them |
+//! | `Publish` | `publish` | acknowledgements and replies ([`publish`](crate::publish)) |
+//!
+//! Invariants: every call of the service ends at the deadline of its caller and at the end of the server; a refused call is counted once;
+//! a request that cannot be converted never reaches the service.
 
 use std::fmt;
 use std::future::Future;
@@ -182,7 +194,7 @@ impl Handler {
         answer.map_err(|refusal| statuses.refused(refusal))
     }
 
-    /// Counts a call as open until `work` completes.
+    /// Counts the call as refused if `work` fails.
     async fn counted<T>(&self, work: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         let answer = work.await;
         if answer.is_err() {

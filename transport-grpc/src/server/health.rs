@@ -23,6 +23,7 @@ pub(super) struct Health {
 }
 
 impl Health {
+    /// Returns the service for these names. The empty name, the whole server, is always known.
     pub(super) fn new(names: Vec<&'static str>) -> Self {
         Self { names }
     }

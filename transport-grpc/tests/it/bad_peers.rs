@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aqueduct_transport_grpc::proto::agent_stream_client::AgentStreamClient;
-use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, proto};
+use aqueduct_transport_grpc::{Client, ClientConfig, Error, proto};
 use aqueduct_transport_http::{Gauge, ServerConfig, Timeouts, Total};
 use bytes::Bytes;
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
@@ -169,7 +169,7 @@ async fn messages_that_are_too_large_are_refused_before_they_are_read() {
     let mut input = prompt("run");
     input.state = json!("x".repeat(2 * 1024 * 1024));
     let error = client.run("echo", &input).await.unwrap_err();
-    assert!(matches!(error, ClientError::Status { code: Code::OutOfRange, .. }), "{error:?}");
+    assert!(matches!(error, Error::Status { code: Code::OutOfRange, .. }), "{error:?}");
     let small = collect(client.run("echo", &prompt("small")).await.unwrap()).await;
     assert!(!small.is_empty(), "the connection goes on");
     drop(client);

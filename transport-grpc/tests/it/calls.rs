@@ -13,7 +13,7 @@ use aqueduct_core::{
     SourceEvent, Update, Usage,
 };
 use aqueduct_transport_grpc::client::Token;
-use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, Config};
+use aqueduct_transport_grpc::{Client, ClientConfig, Config, Error};
 use aqueduct_transport_http::{Gauge, Total};
 use futures_util::StreamExt as _;
 use serde_json::json;
@@ -163,7 +163,7 @@ async fn a_run_can_be_watched_from_every_number() {
     let server = example().await;
     let client = server.client().await;
     let all = collect(client.run("echo", &prompt("run")).await.unwrap()).await;
-    for after in 0..all.len() {
+    for after in 0..=all.len() {
         let watched = client.watch(&run_id("run"), after as u64).await.unwrap();
         assert_eq!(watched.last(), after as u64);
         assert_eq!(collect(watched).await, all[after..], "after {after}");
@@ -333,7 +333,7 @@ async fn refusals_keep_their_kind_and_say_when_to_come_back() {
             client.publish(publish).await.unwrap_err(),
         ];
         for error in errors {
-            let ClientError::Refused(refusal) = error else { panic!("{kind:?}: {error:?}") };
+            let Error::Refused(refusal) = error else { panic!("{kind:?}: {error:?}") };
             assert_eq!(refusal, ServiceError::new(kind, "not so"));
         }
         let status =
@@ -365,7 +365,7 @@ async fn unknown_agents_and_runs_are_not_found_and_run_ids_are_taken_once() {
     let server = example().await;
     let client = server.client().await;
     let kind = |error| match error {
-        ClientError::Refused(refusal) => refusal.kind,
+        Error::Refused(refusal) => refusal.kind,
         other => panic!("{other:?}"),
     };
     assert_eq!(kind(client.run("nobody", &prompt("run")).await.unwrap_err()), RefusalKind::NotFound);

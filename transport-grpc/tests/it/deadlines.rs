@@ -6,12 +6,13 @@ use std::time::Duration;
 use aqueduct_core::Update;
 use aqueduct_transport_grpc::proto::agent_stream_client::AgentStreamClient;
 use aqueduct_transport_grpc::proto::{StreamMessage, WatchRequest};
+use aqueduct_transport_grpc::raw::BytesCodec;
 use aqueduct_transport_grpc::{Config, Timeouts};
 use bytes::Bytes;
 use tonic::{Code, Request};
 
 use crate::service::MemoryService;
-use crate::support::{RawCodec, Running, example, prompt, reason, run_id, until};
+use crate::support::{Running, example, prompt, reason, run_id, until};
 
 fn watch_within(limit: Duration) -> Request<WatchRequest> {
     let mut request = Request::new(WatchRequest { run_id: Bytes::from_static(b"run"), after: 0 });
@@ -86,7 +87,7 @@ async fn a_request_that_does_not_come_is_given_up() {
         let mut client = tonic::client::Grpc::new(server.channel().await);
         client.ready().await.unwrap();
         let silence = Request::new(futures_util::stream::pending());
-        let call = client.client_streaming(silence, path.parse().unwrap(), RawCodec);
+        let call = client.client_streaming(silence, path.parse().unwrap(), BytesCodec);
         let status = call.await.unwrap_err();
         assert_eq!(status.code(), Code::DeadlineExceeded, "{path}: {status:?}");
     }

@@ -8,7 +8,7 @@ use aqueduct_core::{BlockEvent, InterruptReply};
 use aqueduct_transport_grpc::proto::agent_stream_client::AgentStreamClient;
 use aqueduct_transport_grpc::proto::publish_request::Request;
 use aqueduct_transport_grpc::proto::publish_response::Response;
-use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, Config, Limits, Timeouts, proto};
+use aqueduct_transport_grpc::{Client, ClientConfig, Config, Error, Limits, Timeouts, proto};
 use aqueduct_transport_http::{Gauge, ServerConfig, Total};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
@@ -160,7 +160,7 @@ async fn refusals_reach_the_publisher() {
     let request = PublishRequest { format: "unheard".into(), ..opening("run") };
     let error = server.client().await.publish(request).await.unwrap_err();
     assert!(
-        matches!(&error, ClientError::Refused(refusal) if refusal.kind == RefusalKind::Unsupported),
+        matches!(&error, Error::Refused(refusal) if refusal.kind == RefusalKind::Unsupported),
         "{error:?}"
     );
     let status = publish_raw(&server, vec![open_request("run"), payload(2, "x")]).await;

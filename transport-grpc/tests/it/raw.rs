@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aqueduct_transport_grpc::raw::{
-    Payloads, RawAnswer, RawCall, RawClient, RawError, RawRequest, RawService, RawStatus,
+    BytesCodec, Payloads, RawAnswer, RawCall, RawClient, RawRequest, RawService, RawStatus,
 };
 use aqueduct_transport_grpc::{
-    ClientConfig, ClientError, ClientLimits, ClientTimeouts, Config, Limits, Services, Timeouts,
+    ClientConfig, ClientLimits, ClientTimeouts, Config, Error, Limits, Services, Timeouts,
 };
 use aqueduct_transport_http::{Gauge, ServerConfig};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use tonic::{Code, Request};
 
 use crate::service::MemoryService;
-use crate::support::{RawCodec, Running, Setup, until};
+use crate::support::{Running, Setup, until};
 
 const MESSAGES: usize = 5_000;
 
@@ -119,9 +119,9 @@ fn ask(method: &str, message: &'static [u8]) -> RawRequest {
     RawRequest { path: format!("/test.v1.Echo/{method}"), metadata: Vec::new(), message }
 }
 
-fn status(error: RawError) -> RawStatus {
+fn status(error: Error) -> RawStatus {
     match error {
-        RawError::Status(status) => status,
+        Error::Raw(status) => status,
         other => panic!("{other}"),
     }
 }
@@ -141,7 +141,7 @@ async fn bytes_go_there_and_back_and_metadata_with_them() {
     let mut unsendable = ask("Say", b"");
     unsendable.metadata = vec![("x-tenant".to_owned(), "line\nbreak".to_owned())];
     let error = client.unary(unsendable).await.unwrap_err();
-    assert!(matches!(error, RawError::Client(ClientError::Metadata { .. })), "{error}");
+    assert!(matches!(error, Error::Metadata { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -210,8 +210,8 @@ async fn deadlines_hold_on_both_sides() {
     let timeouts = ClientTimeouts { call: Duration::from_millis(100), ..ClientTimeouts::default() };
     let client = served.client(ClientConfig { timeouts, ..ClientConfig::default() }).await;
     match client.unary(ask("Think", b"")).await.unwrap_err() {
-        RawError::Client(ClientError::Timeout { .. }) => {}
-        RawError::Status(status) => assert_eq!(status.code, Code::DeadlineExceeded as i32),
+        Error::Timeout { .. } => {}
+        Error::Raw(status) => assert_eq!(status.code, Code::DeadlineExceeded as i32),
         other => panic!("{other}"),
     }
     served.is_left().await;
@@ -221,7 +221,7 @@ async fn deadlines_hold_on_both_sides() {
     let mut request = Request::new(Bytes::new());
     request.set_timeout(Duration::from_millis(100));
     let path = "/test.v1.Echo/Rest".parse().unwrap();
-    let mut stream = grpc.server_streaming(request, path, RawCodec).await.unwrap().into_inner();
+    let mut stream = grpc.server_streaming(request, path, BytesCodec).await.unwrap().into_inner();
     stream.message().await.unwrap();
     assert_eq!(stream.message().await.unwrap_err().code(), Code::DeadlineExceeded);
     served.is_left().await;
@@ -280,13 +280,13 @@ async fn a_server_that_stops_ends_open_streams_with_unavailable() {
 #[tokio::test]
 async fn nobody_there_is_told_as_such() {
     let error = RawClient::connect("http://127.0.0.1:1", ClientConfig::default()).await.unwrap_err();
-    assert!(matches!(error, ClientError::Connect { .. }), "{error}");
+    assert!(matches!(error, Error::Connect { .. }), "{error}");
     let served = Served::start(Config::default()).await;
     let client = served.client(ClientConfig::default()).await;
     served.running.task.abort();
     let mut ended = false;
     for _ in 0..100 {
-        if let Err(RawError::Status(status)) = client.unary(ask("Say", b"")).await {
+        if let Err(Error::Raw(status)) = client.unary(ask("Say", b"")).await {
             ended = matches!(status.code, 1 | 2 | 14);
             break;
         }

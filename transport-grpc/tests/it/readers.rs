@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::{BlockEvent, Update};
-use aqueduct_transport_grpc::{ClientError, Config, Limits, RunStream, Timeouts, proto};
+use aqueduct_transport_grpc::{Config, Error, Limits, RunStream, Timeouts, proto};
 use aqueduct_transport_http::{Gauge, ServerConfig, Total};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -54,7 +54,7 @@ async fn read_slowly(mut stream: RunStream) -> Vec<NumberedEvent> {
 }
 
 /// Reads what is left until the cut.
-async fn read_to_cut(stream: &mut RunStream) -> (Vec<NumberedEvent>, ClientError) {
+async fn read_to_cut(stream: &mut RunStream) -> (Vec<NumberedEvent>, Error) {
     let mut events = Vec::new();
     loop {
         match stream.next().await.expect("a stalled stream does not end well") {

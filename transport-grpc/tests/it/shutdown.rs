@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aqueduct_transport_grpc::{Client, ClientConfig, ClientError, Config};
+use aqueduct_transport_grpc::{Client, ClientConfig, Config, Error};
 use aqueduct_transport_http::{Drained, Gauge, ServerConfig, Timeouts};
 use futures_util::StreamExt as _;
 use tonic_health::pb::HealthCheckRequest;
@@ -26,7 +26,7 @@ async fn an_idle_server_stops_at_once() {
     server.stop.cancel();
     assert_eq!(server.task.await.unwrap(), Drained { cut: 0 });
     let refused = Client::connect(&format!("http://{}", server.address), ClientConfig::default()).await;
-    assert!(matches!(refused, Err(ClientError::Connect { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Connect { .. })), "{refused:?}");
 }
 
 #[tokio::test]

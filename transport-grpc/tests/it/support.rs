@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use aqueduct_core::service::{NumberedEvent, RunService};
 use aqueduct_core::{RunId, RunInput};
-use aqueduct_transport_grpc::{
-    Client, ClientConfig, ClientError, Config, RunStream, Services, unimplemented,
-};
+use aqueduct_transport_grpc::raw::BytesCodec;
+use aqueduct_transport_grpc::{Client, ClientConfig, Config, Error, RunStream, Services, unimplemented};
 use aqueduct_transport_http::{CancelToken, Counters, Drained, Gauge, Server, ServerConfig, Total};
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tonic::Status;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::Channel;
 
 use crate::service::MemoryService;
@@ -188,44 +186,6 @@ async fn pass(mut client: TcpStream, mut server: TcpStream, log: &std::sync::Mut
     }
 }
 
-/// Messages as they are: for sending what no message type would.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RawCodec;
-
-impl Codec for RawCodec {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        *self
-    }
-
-    fn decoder(&mut self) -> Self {
-        *self
-    }
-}
-
-impl Encoder for RawCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for RawCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
-    }
-}
-
 /// Calls any method with any bytes.
 pub(crate) async fn raw_call(
     channel: Channel,
@@ -235,7 +195,7 @@ pub(crate) async fn raw_call(
     let mut client = tonic::client::Grpc::new(channel);
     client.ready().await.unwrap();
     let request = tonic::Request::new(Bytes::from_static(body));
-    client.unary(request, path.parse().unwrap(), RawCodec).await.map(tonic::Response::into_inner)
+    client.unary(request, path.parse().unwrap(), BytesCodec).await.map(tonic::Response::into_inner)
 }
 
 /// The reason in a status of ours.
@@ -245,8 +205,8 @@ pub(crate) fn reason(status: &Status) -> Option<String> {
 }
 
 #[track_caller]
-pub(crate) fn assert_cut(error: &ClientError, code: tonic::Code) {
-    assert!(matches!(error, ClientError::Cut { code: found, .. } if *found == code), "{error:?}");
+pub(crate) fn assert_cut(error: &Error, code: tonic::Code) {
+    assert!(matches!(error, Error::Cut { code: found, .. } if *found == code), "{error:?}");
     assert!(error.can_continue());
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aqueduct_transport_grpc::tls::{Authorities, ClientTls, Identity, ServerTls};
-use aqueduct_transport_grpc::{Client, ClientConfig, ClientError};
+use aqueduct_transport_grpc::{Client, ClientConfig, Error};
 use aqueduct_transport_http::{ServerConfig, Total};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
@@ -39,7 +39,7 @@ async fn serve(identity: Identity, client_authorities: Option<Authorities>) -> R
     Running::serve(MemoryService::with_examples(), config).await
 }
 
-async fn connect(server: &Running, tls: ClientTls) -> Result<Client, ClientError> {
+async fn connect(server: &Running, tls: ClientTls) -> Result<Client, Error> {
     let address = format!("https://localhost:{}", server.address.port());
     Client::connect(&address, ClientConfig { tls, ..ClientConfig::default() }).await
 }

@@ -17,6 +17,7 @@ use hyper_util::rt::TokioIo;
 use thiserror::Error as ThisError;
 use tower::Service;
 
+use super::dial::Dial;
 use super::loan::{IntoDuplex, Loan, Socket};
 use super::parked::Parked;
 use super::watch::CallWatch;
@@ -39,17 +40,46 @@ pub(crate) struct TimedConnector<C> {
     /// Uses HTTP/2 with prior knowledge.
     is_http2: bool,
     watch: Option<Arc<dyn CallWatch>>,
+    /// Opens connections in place of `connector`.
+    dial: Option<Arc<dyn Dial>>,
 }
 
 impl<C> TimedConnector<C> {
     /// Returns a connector that reuses parked sockets before it opens new ones.
     pub(crate) fn new(connector: C, limit: Duration, parked: Arc<Parked>, is_http2: bool) -> Self {
-        Self { connector, limit, parked, is_http2, watch: None }
+        Self { connector, limit, parked, is_http2, watch: None, dial: None }
     }
 
     /// Reports each connection to the watch.
     pub(crate) fn watched(self, watch: Option<Arc<dyn CallWatch>>) -> Self {
         Self { watch, ..self }
+    }
+
+    /// Opens connections by `dial`, if it is set.
+    pub(crate) fn dialed(self, dial: Option<Arc<dyn Dial>>) -> Self {
+        Self { dial, ..self }
+    }
+}
+
+impl<C> TimedConnector<C>
+where
+    C: Service<Uri>,
+    C::Response: Connection + IntoDuplex + Send + 'static,
+    C::Error: Into<BoxError>,
+    C::Future: Send + 'static,
+{
+    /// Opens a connection by `dial`, or by the connector.
+    fn open(&mut self, target: Uri) -> Pin<Box<dyn Future<Output = Result<Socket, BoxError>> + Send>> {
+        if let Some(dial) = &self.dial {
+            let dialing = dial.dial(&target);
+            return Box::pin(async move { Ok(Socket { io: dialing.await?, target, is_http2: false }) });
+        }
+        let connecting = self.connector.call(target.clone());
+        Box::pin(async move {
+            let io = connecting.await.map_err(Into::into)?;
+            let is_http2 = io.connected().is_negotiated_h2();
+            Ok(Socket { io: io.into_duplex(), target, is_http2 })
+        })
     }
 }
 
@@ -73,17 +103,15 @@ where
         if let Some(socket) = self.parked.take(&target) {
             return Box::pin(std::future::ready(Ok(TokioIo::new(Loan::new(socket, is_http2)))));
         }
-        let (connecting, limit) = (self.connector.call(target.clone()), self.limit);
+        let (opening, limit) = (self.open(target), self.limit);
         let watch = self.watch.clone();
         Box::pin(async move {
             let begun_at = Instant::now();
-            let connected = tokio::time::timeout(limit, connecting).await;
+            let opened = tokio::time::timeout(limit, opening).await;
             if let Some(watch) = watch {
-                watch.handle_connect(begun_at.elapsed(), matches!(connected, Ok(Ok(_))));
+                watch.handle_connect(begun_at.elapsed(), matches!(opened, Ok(Ok(_))));
             }
-            let io = connected.map_err(|_| ConnectTimeout { limit })?.map_err(Into::into)?;
-            let negotiated = io.connected().is_negotiated_h2();
-            let socket = Socket { io: io.into_duplex(), target, is_http2: negotiated };
+            let socket = opened.map_err(|_| ConnectTimeout { limit })??;
             Ok(TokioIo::new(Loan::new(socket, is_http2)))
         })
     }

@@ -28,15 +28,11 @@ use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::dial::Duplex;
 use super::framing::{BodyDecoder, Framing};
 
 /// Bytes of a response that are noted. A stream with more bytes before its first pause stays with hyper.
 const NOTED_BYTES: usize = 16 * 1024;
-
-/// A plain or encrypted connection.
-pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// Converts the output of a connector into its smallest form: room for an absent TLS session would be most of the memory of a
 /// quiet stream.

@@ -20,7 +20,7 @@ use super::loan::{LoanRef, Socket};
 use super::parked::Parked;
 use super::watch::CallGuard;
 use super::{reason, timeout};
-use crate::error::ClientError;
+use crate::error::Error;
 use crate::sse::{DecodeLimits, Decoder, Event};
 
 /// Bytes of one read by a stream that owns its socket: some seventy events. The buffer is on the stack, so a waiting stream
@@ -182,7 +182,7 @@ impl ByteStream {
     }
 
     /// Ends the call with an error.
-    fn fail(&mut self, error: ClientError) -> ClientError {
+    fn fail(&mut self, error: Error) -> Error {
         if let Some(mut guard) = self.guard.take() {
             guard.handle_failure(&error);
         }
@@ -190,7 +190,7 @@ impl ByteStream {
     }
 
     /// Completes with an error after `idle` without a byte.
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<ClientError> {
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         let due = self.quiet_since + self.idle;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
         while timer.as_mut().poll(cx).is_ready() {
@@ -204,7 +204,7 @@ impl ByteStream {
 }
 
 impl Stream for ByteStream {
-    type Item = Result<Bytes, ClientError>;
+    type Item = Result<Bytes, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
@@ -214,7 +214,7 @@ impl Stream for ByteStream {
                 Some(Ok(bytes))
             }
             Poll::Ready(Some(Err(reason))) => {
-                let cut = ClientError::Cut { upstream: this.upstream.clone(), reason };
+                let cut = Error::Cut { upstream: this.upstream.clone(), reason };
                 Some(Err(this.fail(cut)))
             }
             Poll::Ready(None) => {
@@ -254,11 +254,11 @@ impl SseStream {
 
     /// Returns the next event if it has already been read, so that all events of one read can be handled together. `None` says
     /// nothing about later events.
-    pub fn ready_event(&mut self) -> Option<Result<Event, ClientError>> {
+    pub fn ready_event(&mut self) -> Option<Result<Event, Error>> {
         let event = self.decoder.poll_event()?;
         Some(event.map_err(|source| {
             self.bytes = None;
-            ClientError::Events { upstream: self.upstream.clone(), source }
+            Error::Events { upstream: self.upstream.clone(), source }
         }))
     }
 
@@ -269,7 +269,7 @@ impl SseStream {
 }
 
 impl Stream for SseStream {
-    type Item = Result<Event, ClientError>;
+    type Item = Result<Event, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;

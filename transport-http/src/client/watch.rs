@@ -1,7 +1,7 @@
 //! [`CallWatch`]: a host's hook into the calls of a client: limits, retries of connects, measurements, trace context.
 //!
 //! ```text
-//! request ──► begin ── refused ──► ClientError::NotSent
+//! request ──► begin ── refused ──► Error::NotSent
 //!               └ CallGuard ──► connect (again after `retry_connect`) ──► head: handle_head ──► body ──► guard dropped
 //!                                                                            └ failed: handle_failure ──┘
 //! ```
@@ -16,7 +16,7 @@ use aqueduct_core::service::BoxFuture;
 use http::StatusCode;
 use http::request::Parts;
 
-use crate::error::ClientError;
+use crate::error::Error;
 
 /// Watches the calls of a client.
 pub trait CallWatch: fmt::Debug + Send + Sync + 'static {
@@ -46,7 +46,7 @@ pub trait CallGuard: fmt::Debug + Send + Sync {
     fn handle_head(&mut self, _status: StatusCode) {}
 
     /// Handles the failure of the call, before or after its head.
-    fn handle_failure(&mut self, _error: &ClientError) {}
+    fn handle_failure(&mut self, _error: &Error) {}
 }
 
 /// A call that its watch refused.

@@ -14,13 +14,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use aqueduct_core::Cancelled;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::UpgradeableConnection;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 use super::handoff::{Handoff, SocketHandle};
-use super::io::{GuardedSocket, Place, Socket};
+use super::io::{ConnectionPermit, GuardedSocket, Socket};
 use super::phase::{Phase, PhaseWatch};
 use super::preface;
 use super::quiet::QuietStream;
@@ -34,7 +35,7 @@ pub(crate) async fn serve(
     shared: Arc<Shared>,
     stream: TcpStream,
     address: SocketAddr,
-    place: Place,
+    place: ConnectionPermit,
     refused: Option<RefusedPeer>,
 ) {
     let phase = Arc::new(PhaseWatch::default());
@@ -47,7 +48,7 @@ pub(crate) async fn serve(
     let stop = refused.as_ref().map_or(&shared.stopping.draining, |refused| &refused.answered).clone();
     let peer = Peer { address, certificate, refused };
     let stage = Stage::http(&shared, &phase, peer.clone(), socket);
-    let asked_to_stop = Box::pin(async move { stop.cancelled().await });
+    let asked_to_stop = stop.cancelled();
     Connection { stage, peer, phase, seen: None, timer: None, asked_to_stop, stopping: false, shared }.await;
 }
 
@@ -56,7 +57,7 @@ async fn open(
     shared: &Shared,
     phase: &Arc<PhaseWatch>,
     stream: TcpStream,
-    place: Place,
+    place: ConnectionPermit,
 ) -> Option<(GuardedSocket, Option<PeerCertificate>)> {
     let socket = handshake(shared, stream).await?;
     let certificate = socket.certificate();
@@ -107,24 +108,24 @@ impl Stage {
 
 /// Drives a connection and its timer. The phase changes only while the connection is polled (or wakes it), so the timer is
 /// checked after each poll and needs no wake-ups of its own while a stream runs.
-struct Connection<F> {
+struct Connection {
     stage: Stage,
     peer: Peer,
     phase: Arc<PhaseWatch>,
     seen: Option<(Phase, u64)>,
     timer: Option<Pin<Box<Sleep>>>,
-    asked_to_stop: Pin<Box<F>>,
+    asked_to_stop: Cancelled,
     /// Set once the connection must end; the timer then bounds the time of its end.
     stopping: bool,
     shared: Arc<Shared>,
 }
 
-impl<F: Future<Output = ()>> Future for Connection<F> {
+impl Future for Connection {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        if !this.stopping && this.asked_to_stop.as_mut().poll(cx).is_ready() {
+        if !this.stopping && Pin::new(&mut this.asked_to_stop).poll(cx).is_ready() {
             this.stop();
         }
         loop {
@@ -145,7 +146,7 @@ impl<F: Future<Output = ()>> Future for Connection<F> {
     }
 }
 
-impl<F> Connection<F> {
+impl Connection {
     /// Completes when the connection is over. Errors are the peer's (invalid data, resets, timeouts), and the connection is
     /// closed after all of them.
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<()> {

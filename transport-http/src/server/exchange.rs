@@ -5,7 +5,7 @@
 //! polled: a watcher then takes the body away, so that its resources (a run's events) are freed and the stream is reset, not
 //! the connection.
 
-use std::error::Error;
+use std::error::Error as StdError;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -18,9 +18,9 @@ use http_body::{Body, Frame, SizeHint};
 use super::handoff::{Handoff, LentStream};
 use super::phase::PhaseWatch;
 use crate::counters::{Counters, Gauge, OpenGuard, Total};
-use crate::error::StreamError;
+use crate::error::Error;
 
-type BoxError = Box<dyn Error + Send + Sync>;
+type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// Counts a request as open, in its server and its connection.
 #[derive(Debug)]
@@ -174,7 +174,7 @@ impl Watched {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         self.polls = self.polls.wrapping_add(1);
         let Some(body) = &mut self.body else {
-            return Poll::Ready(Some(Err(StreamError::WriteStall.into())));
+            return Poll::Ready(Some(Err(Error::WriteStall.into())));
         };
         let polled = Pin::new(body).poll_frame(cx).map_err(Into::into);
         self.waits_for_peer = polled.is_ready();

@@ -18,8 +18,9 @@ use tokio::time::Sleep;
 
 use super::PeerCertificate;
 use super::phase::PhaseWatch;
+use super::workers::WorkerPermit;
 use crate::counters::{Counters, OpenGuard, Total};
-use crate::quota::PeerPlace;
+use crate::quota::PeerPermit;
 
 /// A plain or encrypted connection.
 #[derive(Debug)]
@@ -46,11 +47,13 @@ impl Socket {
 
 /// A permit among the server's connections, returned when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionPermit {
     pub(crate) _permit: OwnedSemaphorePermit,
     pub(crate) _open: OpenGuard,
     /// Among those of its address, or among those that are refused.
-    pub(crate) _peer: PeerPlace,
+    pub(crate) _peer: PeerPermit,
+    /// At the thread that carries the connection.
+    pub(crate) _worker: Option<WorkerPermit>,
 }
 
 #[derive(Debug)]
@@ -62,7 +65,7 @@ pub(crate) struct GuardedSocket {
     write_stall: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
     counters: Counters,
-    _place: Place,
+    _place: ConnectionPermit,
 }
 
 impl GuardedSocket {
@@ -71,7 +74,7 @@ impl GuardedSocket {
         phase: Arc<PhaseWatch>,
         write_stall: Duration,
         counters: Counters,
-        place: Place,
+        place: ConnectionPermit,
     ) -> Self {
         Self { socket, put_back: Vec::new(), phase, write_stall, stalled: None, counters, _place: place }
     }

@@ -14,9 +14,10 @@
 //!
 //! After an error the decoder returns no more events.
 
-use bytes::{Buf, Bytes, BytesMut};
+use super::lines::Lines;
+use bytes::{Buf, Bytes};
 use bytestring::ByteString;
-use memchr::{memchr, memchr2};
+use memchr::memchr;
 use thiserror::Error;
 
 /// Limits of the bytes that the decoder holds.
@@ -219,90 +220,6 @@ impl Decoder {
         }
         let data = data.into_text()?;
         Some(Event { event: event.filter(|name| !name.is_empty()), id, data, terminated })
-    }
-}
-
-/// Splits chunks into lines. LF, CR and CRLF end a line, whatever the boundaries of the chunks.
-#[derive(Debug, Default)]
-struct Lines {
-    /// Bytes that were not examined yet.
-    rest: Bytes,
-    /// The start of a line whose end has not arrived; already examined.
-    cut: BytesMut,
-    /// The number of bytes of the stream before `rest`.
-    position: u64,
-    /// Set if the last line ended with a CR as the last byte: an LF that follows belongs to it.
-    skip_lf: bool,
-    ended: bool,
-}
-
-impl Lines {
-    fn push(&mut self, chunk: Bytes) {
-        if self.rest.is_empty() {
-            self.rest = chunk;
-        } else {
-            let mut joined = BytesMut::with_capacity(self.rest.len() + chunk.len());
-            joined.extend_from_slice(&self.rest);
-            joined.extend_from_slice(&chunk);
-            self.rest = joined.freeze();
-        }
-    }
-
-    /// Returns the next line without its end, and its position.
-    fn next(&mut self, limit: usize) -> Result<Option<(Bytes, u64)>, DecodeError> {
-        if self.skip_lf && !self.rest.is_empty() {
-            self.skip_lf = false;
-            if self.rest.first() == Some(&b'\n') {
-                self.skip();
-            }
-        }
-        let start = self.position - self.cut.len() as u64;
-        let too_long = DecodeError::LineTooLong { position: start, limit };
-        let Some(at) = memchr2(b'\r', b'\n', &self.rest) else {
-            return self.keep_cut_line(limit, start).map_err(|()| too_long);
-        };
-        if self.cut.len() + at > limit {
-            return Err(too_long);
-        }
-        let line = self.take(at);
-        let is_cr = self.rest.first() == Some(&b'\r');
-        self.skip();
-        if is_cr {
-            match self.rest.first() {
-                Some(b'\n') => self.skip(),
-                Some(_) => {}
-                None => self.skip_lf = true,
-            }
-        }
-        if self.cut.is_empty() {
-            return Ok(Some((line, start)));
-        }
-        self.cut.extend_from_slice(&line);
-        Ok(Some((std::mem::take(&mut self.cut).freeze(), start)))
-    }
-
-    /// Stores a partial line until its end arrives, or returns it as the last line if the stream has ended.
-    fn keep_cut_line(&mut self, limit: usize, start: u64) -> Result<Option<(Bytes, u64)>, ()> {
-        if self.cut.len() + self.rest.len() > limit {
-            return Err(());
-        }
-        let rest = self.take(self.rest.len());
-        self.cut.extend_from_slice(&rest);
-        if self.ended && !self.cut.is_empty() {
-            return Ok(Some((std::mem::take(&mut self.cut).freeze(), start)));
-        }
-        Ok(None)
-    }
-
-    fn take(&mut self, len: usize) -> Bytes {
-        self.position += len as u64;
-        self.rest.split_to(len)
-    }
-
-    /// Skips one byte, which must exist, without creating a slice.
-    fn skip(&mut self) {
-        self.position += 1;
-        self.rest.advance(1);
     }
 }
 

@@ -18,6 +18,7 @@
 
 mod decode;
 mod encode;
+mod lines;
 
 pub use decode::{DecodeError, DecodeLimits, Decoder, Event};
 pub use encode::{

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aqueduct_transport_http::sse::{DecodeError, DecodeLimits, Event};
 use aqueduct_transport_http::{
-    Client, ClientConfig, ClientError, ClientLimits, ClientTimeouts, Fault, ServerConfig, Total,
+    Client, ClientConfig, ClientLimits, ClientTimeouts, Error, Fault, ServerConfig, Total,
 };
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::StatusCode;
@@ -54,16 +54,16 @@ fn with_timeouts(timeouts: ClientTimeouts) -> Client {
     client().with_timeouts(timeouts)
 }
 
-async fn events(uri: &str) -> Result<Vec<Event>, ClientError> {
+async fn events(uri: &str) -> Result<Vec<Event>, Error> {
     client().open_stream(post(uri, "x")).await?.try_collect().await
 }
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n";
 
 #[track_caller]
-fn not_a_stream(result: Result<Vec<Event>, ClientError>) -> http::Response<bytes::Bytes> {
+fn not_a_stream(result: Result<Vec<Event>, Error>) -> http::Response<bytes::Bytes> {
     match result {
-        Err(ClientError::NotAStream(response)) => *response,
+        Err(Error::NotAStream(response)) => *response,
         other => panic!("{other:?}"),
     }
 }
@@ -107,14 +107,11 @@ async fn garbage_is_an_error() {
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ] {
         let error = events(&one(garbage).await).await.unwrap_err();
-        assert!(
-            matches!(error, ClientError::Request { .. } | ClientError::Cut { .. }),
-            "{garbage:?}: {error}"
-        );
+        assert!(matches!(error, Error::Request { .. } | Error::Cut { .. }), "{garbage:?}: {error}");
     }
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = events(&format!("http://user:secret@{closed}/path?token=secret")).await.unwrap_err();
-    assert!(matches!(error, ClientError::Connect { .. }), "{error}");
+    assert!(matches!(error, Error::Connect { .. }), "{error}");
     assert!(!error.to_string().contains("secret"), "{error}");
 }
 
@@ -148,7 +145,7 @@ async fn a_cut_is_told_apart_from_an_end() {
         let uri = one(format!("{HEAD}{framing}")).await;
         let mut stream = client().open_stream(post(&uri, "x")).await.unwrap();
         assert_eq!(&*stream.next().await.unwrap().unwrap().data, "a");
-        assert!(matches!(stream.next().await, Some(Err(ClientError::Cut { .. }))), "{framing}");
+        assert!(matches!(stream.next().await, Some(Err(Error::Cut { .. }))), "{framing}");
         assert!(stream.next().await.is_none());
     }
 }
@@ -159,20 +156,20 @@ async fn a_server_that_hangs_is_given_up() {
     let never = scripted(vec![], false).await;
     let client = with_timeouts(ClientTimeouts { response: short, ..ClientTimeouts::default() });
     let error = client.open_stream(post(&never, "x")).await.unwrap_err();
-    assert!(matches!(error, ClientError::Timeout { timeout: "response", .. }), "{error}");
+    assert!(matches!(error, Error::Timeout { timeout: "response", .. }), "{error}");
 
     let quiet = scripted(vec![format!("{HEAD}\r\ndata: a\n\nda").into_bytes()], false).await;
     let client = with_timeouts(ClientTimeouts { idle: short, ..ClientTimeouts::default() });
     let mut stream = client.open_stream(post(&quiet, "x")).await.unwrap();
     assert!(stream.next().await.unwrap().is_ok());
     let error = stream.next().await.unwrap().unwrap_err();
-    assert!(matches!(error, ClientError::Timeout { timeout: "idle", .. }), "{error}");
+    assert!(matches!(error, Error::Timeout { timeout: "idle", .. }), "{error}");
     assert!(stream.next().await.is_none());
 
     let half = scripted(vec![b"HTTP/1.1 500 Oops\r\nContent-Length: 10\r\n\r\nabc".to_vec()], false).await;
     let client = with_timeouts(ClientTimeouts { body: short, ..ClientTimeouts::default() });
     let error = client.open_stream(post(&half, "x")).await.unwrap_err();
-    assert!(matches!(error, ClientError::Timeout { timeout: "body", .. }), "{error}");
+    assert!(matches!(error, Error::Timeout { timeout: "body", .. }), "{error}");
 }
 
 #[tokio::test]
@@ -185,18 +182,18 @@ async fn endless_answers_are_cut_off() {
     let client = Client::new(ClientConfig { limits, ..ClientConfig::default() }).unwrap();
     let page = one(format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n{}", "x".repeat(5000))).await;
     let error = client.open_stream(post(&page, "x")).await.unwrap_err();
-    assert!(matches!(error, ClientError::BodyTooLong { limit: 1000, .. }), "{error}");
+    assert!(matches!(error, Error::BodyTooLong { limit: 1000, .. }), "{error}");
 
     let pieces = std::iter::once(format!("{HEAD}\r\n").into_bytes()).chain((0..100).map(|_| vec![b'x'; 100]));
     let line = scripted(pieces.collect(), false).await;
     let mut stream = client.open_stream(post(&line, "x")).await.unwrap();
     let error = stream.next().await.unwrap().unwrap_err();
     let expected = DecodeError::LineTooLong { position: 0, limit: 1000 };
-    assert!(matches!(error, ClientError::Events { source, .. } if source == expected));
+    assert!(matches!(error, Error::Events { source, .. } if source == expected));
     assert!(stream.next().await.is_none());
 
     let head = one(format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(1024 * 1024))).await;
-    assert!(matches!(client.open_stream(post(&head, "x")).await, Err(ClientError::Request { .. })));
+    assert!(matches!(client.open_stream(post(&head, "x")).await, Err(Error::Request { .. })));
 }
 
 #[tokio::test]
@@ -252,7 +249,7 @@ async fn invalid_text_is_an_error_with_its_place() {
     stream.next().await.unwrap().unwrap();
     let error = stream.next().await.unwrap().unwrap_err();
     assert!(
-        matches!(error, ClientError::Events { source: DecodeError::InvalidUtf8 { position: 15 }, .. }),
+        matches!(error, Error::Events { source: DecodeError::InvalidUtf8 { position: 15 }, .. }),
         "{error}"
     );
 }

@@ -2,7 +2,7 @@
 
 use aqueduct_core::RunId;
 use aqueduct_transport_http::{
-    Admission, Client, ClientConfig, ClientError, Gauge, ServerConfig, StreamOptions, watch_run,
+    Admission, Client, ClientConfig, Error, Gauge, ServerConfig, StreamOptions, watch_run,
 };
 use axum::routing::get;
 use bytes::Bytes;
@@ -34,7 +34,7 @@ async fn refusal(server: &Running, change: impl FnOnce(&mut Request<Bytes>)) -> 
     let mut request = post(&server.uri("/"), "x");
     change(&mut request);
     match client().open_stream(request).await {
-        Err(ClientError::NotAStream(response)) => (response.status(), error_code(&response)),
+        Err(Error::NotAStream(response)) => (response.status(), error_code(&response)),
         other => panic!("{other:?}"),
     }
 }
@@ -192,7 +192,7 @@ async fn a_reader_comes_back_with_the_last_id_it_saw() {
         ("run.500.1", StatusCode::GONE, "gone"),
     ] {
         match client().open_stream(watch(Some(id))).await {
-            Err(ClientError::NotAStream(response)) => {
+            Err(Error::NotAStream(response)) => {
                 assert_eq!((response.status(), error_code(&response)), (status, code.to_owned()), "{id}");
             }
             other => panic!("{id}: {other:?}"),

@@ -23,3 +23,4 @@ mod shutdown;
 mod support;
 mod taken;
 mod tls;
+mod workers;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aqueduct_transport_http::{Client, ClientConfig, ClientError, Drained, Gauge, ServerConfig, Timeouts};
+use aqueduct_transport_http::{Client, ClientConfig, Drained, Error, Gauge, ServerConfig, Timeouts};
 use futures_util::StreamExt as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
@@ -60,10 +60,7 @@ async fn a_stream_that_does_not_end_is_cut() {
     stream.next().await.unwrap().unwrap();
     server.shutdown.cancel();
     assert_eq!(soon("the end", server.ended).await.unwrap(), Drained { cut: 1 });
-    assert!(
-        matches!(stream.next().await, Some(Err(ClientError::Cut { .. }))),
-        "seen as a cut, not as an end"
-    );
+    assert!(matches!(stream.next().await, Some(Err(Error::Cut { .. }))), "seen as a cut, not as an end");
     eventually("no run", || service.open.load(Ordering::SeqCst) == 0).await;
     assert_eq!((server.counters.gauge(Gauge::Connections), server.counters.gauge(Gauge::Requests)), (0, 0));
 }

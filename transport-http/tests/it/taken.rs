@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aqueduct_transport_http::{Client, ClientConfig, ClientError, SseStream};
+use aqueduct_transport_http::{Client, ClientConfig, Error, SseStream};
 use futures_util::{StreamExt as _, poll};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -144,7 +144,7 @@ async fn a_cut_after_that_is_told() {
         if last.is_ok() {
             last = soon("an end", stream.next()).await.unwrap();
         }
-        assert!(matches!(last, Err(ClientError::Cut { .. })), "{rest:?}: {last:?}");
+        assert!(matches!(last, Err(Error::Cut { .. })), "{rest:?}: {last:?}");
         assert!(stream.next().await.is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use aqueduct_transport_http::tls::{Authorities, ClientTls, Identity, ServerTls};
 use aqueduct_transport_http::{
-    Client, ClientConfig, ClientError, ClientTimeouts, HttpVersions, ServerConfig, Timeouts, TlsError, Total,
+    Client, ClientConfig, ClientTimeouts, Error, HttpVersions, ServerConfig, Timeouts, TlsError, Total,
 };
 use futures_util::TryStreamExt as _;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -39,11 +39,7 @@ async fn server(tls: ServerTls) -> Running {
         .await
 }
 
-async fn talk(
-    server: &Running,
-    tls: ClientTls,
-    versions: HttpVersions,
-) -> Result<http::Version, ClientError> {
+async fn talk(server: &Running, tls: ClientTls, versions: HttpVersions) -> Result<http::Version, Error> {
     let client = Client::new(ClientConfig { tls, versions, ..ClientConfig::default() })?;
     let uri = format!("https://localhost:{}/", server.addr.port());
     let stream = client.open_stream(post(&uri, "secret")).await?;
@@ -77,10 +73,7 @@ async fn a_server_of_another_authority_is_not_trusted() {
     for authorities in [Some(Authority::new().authorities()), None] {
         let tls = ClientTls { authorities, identity: None };
         let error = talk(&server, tls, HttpVersions::Negotiated).await.unwrap_err();
-        assert!(
-            matches!(&error, ClientError::Connect { reason, .. } if reason.contains("certificate")),
-            "{error}"
-        );
+        assert!(matches!(&error, Error::Connect { reason, .. } if reason.contains("certificate")), "{error}");
     }
     eventually("both were counted", || server.counters.total(Total::HandshakeFailures) == 2).await;
     server.is_empty().await;
@@ -96,7 +89,7 @@ async fn a_client_without_the_right_certificate_is_refused() {
     assert!(talk(&server, with(Some(theirs.identity("client"))), HttpVersions::Negotiated).await.is_ok());
     for identity in [None, Some(ours.identity("client"))] {
         let error = talk(&server, with(identity), HttpVersions::Http1).await.unwrap_err();
-        assert!(matches!(error, ClientError::Request { .. } | ClientError::Connect { .. }), "{error}");
+        assert!(matches!(error, Error::Request { .. } | Error::Connect { .. }), "{error}");
     }
     server.is_empty().await;
 }
@@ -148,7 +141,7 @@ async fn a_handshake_that_is_never_answered_ends_with_the_limit_for_connecting()
     let client = Client::new(ClientConfig { timeouts, ..ClientConfig::default() }).unwrap();
     let error =
         crate::support::soon("the client gives up", client.request(post(&uri, "x"))).await.unwrap_err();
-    assert!(matches!(error, ClientError::Connect { .. }), "{error:?}");
+    assert!(matches!(error, Error::Connect { .. }), "{error:?}");
     assert!(error.to_string().contains("`connect`"), "{error}");
 }
 

@@ -90,10 +90,23 @@ pub(crate) async fn open(options: &ConnectOptions) -> Result<Socket, Error> {
     time::timeout(options.connect_timeout, upgrade(options)).await.map_err(timeout)?
 }
 
+/// Upgrades a connection that is open already.
+pub(crate) async fn open_over(io: Box<dyn Io>, options: &ConnectOptions) -> Result<Socket, Error> {
+    let seconds = options.connect_timeout.as_secs_f32();
+    let timeout = |_| Error::Timeout { what: "connecting", seconds };
+    let upgraded = handshake(io, request(options)?, options);
+    time::timeout(options.connect_timeout, upgraded).await.map_err(timeout)?
+}
+
 /// Connects, encrypts if needed, and performs the handshake.
 async fn upgrade(options: &ConnectOptions) -> Result<Socket, Error> {
     let request = request(options)?;
     let io = dial(options, request.uri()).await?;
+    handshake(io, request, options).await
+}
+
+/// Performs the handshake of WebSocket.
+async fn handshake(io: Box<dyn Io>, request: Request, options: &ConnectOptions) -> Result<Socket, Error> {
     let config = WebSocketConfig::default()
         .read_buffer_size(16 * 1024)
         .max_frame_size(Some(options.message_bytes))

@@ -1,4 +1,14 @@
 //! Messages from the server.
+//!
+//! | type | answers |
+//! |---|---|
+//! | `agents`, `started`, `watching`, `cancelled`, `publishing`, `finished` | the request with the same `ref` |
+//! | `event`, `ended` | a watched run |
+//! | `ack`, `interrupt_reply` | a publisher |
+//! | `gone`, `error` | a request, a run, or the connection as a whole |
+//!
+//! A message of an unknown type is ignored: a newer server may send more. A known type without one of its fields is an error, because the
+//! connection can no longer be followed.
 
 use std::borrow::Cow;
 
@@ -17,49 +27,26 @@ use crate::message::binary;
 /// One message from the server.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    Agents {
-        reference: String,
-        agents: Vec<AgentInfo>,
-    },
+    /// The agents that the caller may use.
+    Agents { reference: String, agents: Vec<AgentInfo> },
     /// The answer to a start or a watch.
-    Opened {
-        reference: String,
-        run: String,
-    },
-    Event {
-        run: String,
-        event: Event,
-    },
-    Ended {
-        run: String,
-    },
-    Cancelled {
-        reference: String,
-        running: bool,
-    },
-    Publishing {
-        reference: String,
-        run: String,
-        acknowledged: u64,
-        window: usize,
-        window_bytes: usize,
-    },
-    Ack {
-        reference: String,
-        number: u64,
-    },
-    Finished {
-        reference: String,
-    },
-    Reply {
-        reference: String,
-        reply: InterruptReply,
-    },
-    Failed {
-        reference: Option<String>,
-        run: Option<String>,
-        error: Error,
-    },
+    Opened { reference: String, run: String },
+    /// One payload of a watched run.
+    Event { run: String, event: Event },
+    /// The last event of a watched run was sent.
+    Ended { run: String },
+    /// The answer to a cancel; `running` is unset if the run had ended.
+    Cancelled { reference: String, running: bool },
+    /// The answer to a publish: payloads after `acknowledged` are expected, at most `window` of them and `window_bytes` bytes unacknowledged.
+    Publishing { reference: String, run: String, acknowledged: u64, window: usize, window_bytes: usize },
+    /// All payloads up to `number` are in the log.
+    Ack { reference: String, number: u64 },
+    /// The publication is complete.
+    Finished { reference: String },
+    /// The reply of a user to an interrupt of a published run.
+    Reply { reference: String, reply: InterruptReply },
+    /// A refusal. Without reference and run it concerns the connection.
+    Failed { reference: Option<String>, run: Option<String>, error: Error },
     /// A message of a later version, or one that needs no handling.
     Other,
 }
@@ -101,6 +88,10 @@ struct Agent {
 
 impl Incoming {
     /// Parses a text message. `whole` holds the same bytes, of which payloads are slices.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Protocol`] if the text is not JSON, or lacks a field of its type.
     pub(crate) fn parse_text(text: &str, whole: &Bytes) -> Result<Self, Error> {
         let fields: Fields<'_> =
             serde_json::from_str(text).map_err(|error| Error::Protocol(error.to_string()))?;
@@ -109,6 +100,10 @@ impl Incoming {
     }
 
     /// Parses a binary message.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Protocol`] if the bytes are not the binary form of an event.
     pub(crate) fn parse_binary(message: &Bytes) -> Result<Self, Error> {
         let (run, number, k, more, at) = binary::read_event(message)
             .ok_or_else(|| Error::Protocol("a binary message is not an event".to_owned()))?;

@@ -172,8 +172,9 @@ async fn write_all(
     ticks.tick().await;
     loop {
         let mut next = tokio::select! {
-            next = waiting.recv() => next,
+            biased;
             _ = ticks.tick() => Some(Message::Ping(Bytes::new())),
+            next = waiting.recv() => next,
         };
         // All waiting messages are sent with one flush.
         while let Some(message) = next {

@@ -1,5 +1,8 @@
-//! A socket that counts what was read and written, because a codec that buffers tells neither progress from none nor how
+//! A socket that counts what was read and written, because a codec that buffers reports neither progress nor how
 //! much of a message it holds.
+//!
+//! The counts are how the driver sees progress: a write is stalled if `written` does not change while bytes wait, and a peer is alive if
+//! `received` changes, whatever its messages are.
 
 use std::io;
 use std::pin::Pin;

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use aqueduct_core::RunId;
 use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{BoxFuture, Caller, EventEncoder, EventStream, PublishRequest, ServiceError};
-use aqueduct_core::{Identity, RunId};
 use aqueduct_transport_http::Quotas;
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -26,7 +26,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 use self::requests::unknown_publisher;
 use super::batch::Batch;
 use super::publisher::{Feeder, Publisher, Step};
-use super::session::{Session, Shared, identity_of, refusal_of};
+use super::session::{Session, Shared, refusal_of};
 use super::subscriptions::{Ending, Subscriptions};
 use crate::close::CloseReason;
 use crate::message::request::{RequestError, cut_out};
@@ -229,10 +229,6 @@ impl Session for MuxSession {
 
     fn is_backlogged(&self) -> bool {
         self.is_checking || self.replies.len() >= self.shared.config.limits.replies
-    }
-
-    fn identity(&self) -> Option<&Arc<Identity>> {
-        identity_of(&self.caller)
     }
 
     fn caller(&self) -> &Caller {

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use aqueduct_core::Identity;
 use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{BoxFuture, Caller, EventEncoder, ServiceError, StartedRun};
 use aqueduct_transport_http::Gauge;
@@ -21,7 +20,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::batch::Batch;
 use super::envelope::Envelope;
-use super::session::{Session, Shared, identity_of, refusal_of};
+use super::session::{Session, Shared, refusal_of};
 use super::subscriptions::{Subscription, Subscriptions};
 use crate::close::CloseReason;
 use crate::message::depth;
@@ -130,10 +129,6 @@ impl Session for PlainSession {
 
     fn is_backlogged(&self) -> bool {
         false
-    }
-
-    fn identity(&self) -> Option<&Arc<Identity>> {
-        identity_of(&self.caller)
     }
 
     fn caller(&self) -> &Caller {

@@ -122,6 +122,8 @@ impl Feeder {
     /// Waits for the next outcome. Must be dropped after `Finished`, `Abandoned` and `Failed`.
     pub(crate) async fn step(mut self) -> (Step, Self) {
         let step = tokio::select! {
+            biased;
+            reply = self.ingest.reply() => Step::Replied(reply),
             feed = self.inbox.recv() => match feed {
                 Some(Feed::Payload { number, data }) => {
                     self.ingest.accept(number, data).await.map_or_else(Step::Failed, Step::Acknowledged)
@@ -129,7 +131,6 @@ impl Feeder {
                 Some(Feed::Finish) => self.ingest.finish().await.map_or_else(Step::Failed, |()| Step::Finished),
                 None => Step::Abandoned,
             },
-            reply = self.ingest.reply() => Step::Replied(reply),
         };
         (step, self)
     }

@@ -74,7 +74,9 @@ pub(crate) trait Session: Send {
     fn is_backlogged(&self) -> bool;
 
     /// Returns the verified identity of the caller, if any. The connection closes when its proof ends.
-    fn identity(&self) -> Option<&Arc<Identity>>;
+    fn identity(&self) -> Option<&Arc<Identity>> {
+        identity_of(self.caller())
+    }
 
     /// The caller, as far as it is known.
     fn caller(&self) -> &Caller;

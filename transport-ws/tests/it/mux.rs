@@ -1,5 +1,7 @@
 //! The protocol `aqueduct.v1`: runs, resume, cancel, errors.
 
+use std::sync::atomic::Ordering;
+
 use aqueduct_transport_http::Total;
 use aqueduct_transport_ws::Error;
 use aqueduct_transport_ws::client::{Client, Position};
@@ -55,6 +57,19 @@ async fn the_wire_is_as_documented() {
     peer.write(&masked(8, &1000_u16.to_be_bytes())).await;
     assert_eq!(peer.closed().await.unwrap().0, 1000);
     host.settles().await;
+}
+
+/// The agent decides how its run is shown: the settings of another agent may show more.
+#[tokio::test]
+async fn a_watcher_is_refused_while_the_agent_of_its_run_cannot_be_read() {
+    let host = Host::new().await;
+    let client = host.client().await;
+    drop(client.start(Some("manual"), r#"{"run":"r"}"#).await.unwrap());
+    host.service.agents_are_unreadable.store(true, Ordering::SeqCst);
+    let other = host.client().await;
+    assert!(matches!(other.watch("r", 0).await, Err(Error::Rejected { code, .. }) if code == "unavailable"));
+    host.service.agents_are_unreadable.store(false, Ordering::SeqCst);
+    other.watch("r", 0).await.unwrap();
 }
 
 #[tokio::test]

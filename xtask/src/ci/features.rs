@@ -10,23 +10,65 @@ use anyhow::{Result, ensure};
 use crate::interop::EVERYTHING;
 use crate::project::Project;
 
-/// Packages and their features.
-const CHOICES: &[(&str, &[&str])] = &[
-    ("aqueduct", &["agui,http", "a2a,http", "agui,ws", "grpc", "magentic"]),
-    ("aqueduct-transport-grpc", &["client", "server", "tls"]),
-    ("aqueduct-transport-http", &["client", "server", "tls"]),
-    ("aqueduct-transport-ws", &["client", "server", "tls"]),
+/// A build of a package with some of its features.
+struct Choice {
+    package: &'static str,
+    features: &'static str,
+    /// Packages that this build compiles with features that no other build selects, and that are linted with it.
+    linted: &'static [&'static str],
+}
+
+impl Choice {
+    const fn new(package: &'static str, features: &'static str) -> Self {
+        Self { package, features, linted: &[] }
+    }
+
+    const fn linting(self, linted: &'static [&'static str]) -> Self {
+        Self { linted, ..self }
+    }
+}
+
+const GRPC: &str = "aqueduct-transport-grpc";
+const HTTP: &str = "aqueduct-transport-http";
+const WS: &str = "aqueduct-transport-ws";
+
+/// All builds. A package is compiled with every build that depends on it, but linted with one: cargo does not lint what it has
+/// compiled, so a build that lints a package comes before the others that compile the package with the same features.
+const CHOICES: &[Choice] = &[
+    Choice::new("aqueduct", "").linting(&["aqueduct-core", "aqueduct-runlog", "aqueduct-runs"]),
+    Choice::new("aqueduct", "agui,http").linting(&["aqueduct-adapter-agui", HTTP]),
+    Choice::new("aqueduct", "a2a,http").linting(&["aqueduct-adapter-a2a"]),
+    Choice::new("aqueduct", "agui,ws").linting(&[WS]),
+    Choice::new("aqueduct", "grpc").linting(&[GRPC]),
+    Choice::new("aqueduct", "magentic").linting(&["aqueduct-adapter-magentic"]),
+    Choice::new("aqueduct-adapter-a2a", ""),
+    Choice::new("aqueduct-adapter-a2a", "proto"),
+    Choice::new("aqueduct-adapter-a2a", "server"),
+    Choice::new(HTTP, ""),
+    Choice::new(HTTP, "client"),
+    Choice::new(HTTP, "server"),
+    Choice::new(HTTP, "tls"),
+    Choice::new(WS, ""),
+    Choice::new(WS, "client"),
+    Choice::new(WS, "server"),
+    Choice::new(WS, "tls"),
+    Choice::new(GRPC, ""),
+    Choice::new(GRPC, "client"),
+    Choice::new(GRPC, "server"),
+    Choice::new(GRPC, "tls"),
 ];
 
-/// Lints every combination.
+/// Compiles every choice, and lints its packages.
 pub(super) fn check(project: &Project) -> Result<()> {
-    for (package, features) in CHOICES {
-        for feature in std::iter::once(&"").chain(*features) {
-            let call = project.cargo(["clippy", "--quiet", "--package", package, "--no-default-features"]);
-            let call = call.args(["--features", feature, "--", "-D", "warnings"]);
-            println!("    {call}");
-            call.run()?;
-        }
+    for Choice { package, features, linted } in CHOICES {
+        let call = project.cargo(["clippy", "--quiet", "--no-deps", "--no-default-features"]);
+        let call = call.args(std::iter::once(package).chain(*linted).flat_map(|name| ["--package", name]));
+        let features = features.split(',').filter(|name| !name.is_empty());
+        let call =
+            call.args(features.flat_map(|name| ["--features".to_owned(), format!("{package}/{name}")]));
+        let call = call.args(["--", "-D", "warnings"]);
+        println!("    {call}");
+        call.run()?;
     }
     Ok(())
 }

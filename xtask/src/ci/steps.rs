@@ -5,9 +5,10 @@ use anyhow::Result;
 use super::{builds, features, tools};
 use crate::fuzz::{self, Fuzzing};
 use crate::interop::{self, EVERYTHING, programs};
+use crate::mutants::{self, Mutations};
 use crate::project::Project;
 use crate::simulate::{self, Worlds};
-use crate::{bench, codegen, mutants, tidy};
+use crate::{bench, codegen, site, tidy};
 
 /// A step: `cargo xtask test <name>` runs it alone.
 #[derive(Debug)]
@@ -29,11 +30,7 @@ pub(crate) fn first() -> Vec<Step> {
 
 /// Returns the steps that run what was built.
 pub(crate) fn front() -> Vec<Step> {
-    vec![
-        Step { name: "tests", run: test },
-        Step { name: "simulation", run: |project| simulate::run(project, &Worlds::of_ci()) },
-        Step { name: "fuzz", run: |project| fuzz::run(project, &Fuzzing::of_ci()) },
-    ]
+    vec![Step { name: "tests", run: test }]
 }
 
 /// Returns the steps that also need the peers.
@@ -41,7 +38,7 @@ pub(crate) fn with_peers() -> Vec<Step> {
     vec![Step { name: "interop", run: |project| interop::run(project, &[], false) }]
 }
 
-/// Returns the steps that compile: they leave the processor to the front.
+/// Returns the steps that compile or compute without waiting for anything: they leave the processor to the front.
 pub(crate) fn beside() -> Vec<Step> {
     vec![
         Step { name: "clippy", run: lint },
@@ -51,6 +48,8 @@ pub(crate) fn beside() -> Vec<Step> {
         Step { name: "features", run: features::check },
         Step { name: "wasm", run: builds::check_wasm },
         Step { name: "counts", run: bench::check_counts },
+        Step { name: "simulation", run: |project| simulate::run(project, &Worlds::of_ci()) },
+        Step { name: "fuzz", run: |project| fuzz::run(project, &Fuzzing::of_ci()) },
     ]
 }
 
@@ -64,7 +63,8 @@ pub(crate) fn nightly() -> Vec<Step> {
         Step { name: "more-fuzz", run: |project| fuzz::run(project, &Fuzzing::of_the_night()) },
         Step { name: "soak", run: |project| interop::soak(project, 1, 10, 300) },
         Step { name: "frameworks", run: interop::run_nightly },
-        Step { name: "mutants", run: |project| mutants::run(project, None) },
+        Step { name: "site", run: site::run },
+        Step { name: "mutants", run: |project| mutants::run(project, &Mutations::of_the_night()) },
     ]
 }
 

@@ -2,13 +2,12 @@
 //!
 //! The package installs the unit but does not start it: a gateway without agents has nothing to serve.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
 
-use super::archive::{save, tar_gz, tar_gz_with_folders};
+use super::archive::{Folder, folders_above, gzip, save, tar, tar_gz};
 use super::payload::{File, HOMEPAGE, PACKAGE, Payload, SUMMARY};
 use super::platform::newest_glibc;
 
@@ -33,6 +32,7 @@ const EMPTY_CONFIGURATION: &str = "\
 pub(super) fn write(payload: &Payload, out: &Path) -> Result<()> {
     let Some(architecture) = payload.platform.debian else { return Ok(()) };
     let data = data(payload);
+    let folders: Vec<Folder> = folders_above(&data).into_iter().map(Folder::of_root).collect();
     let installed: usize = data.iter().map(|file| file.content.len()).sum();
     let control = [
         File::new("./control", control(payload, architecture, installed)),
@@ -41,7 +41,7 @@ pub(super) fn write(payload: &Payload, out: &Path) -> Result<()> {
     let members: [(&str, Vec<u8>); 3] = [
         ("debian-binary", b"2.0\n".to_vec()),
         ("control.tar.gz", tar_gz(&control)?),
-        ("data.tar.gz", tar_gz_with_folders(&folders(&data), &data)?),
+        ("data.tar.gz", gzip(&tar(&folders, &data)?)?),
     ];
     save(out, &format!("aqueduct_{}_{architecture}.deb", payload.version), &ar(&members))
 }
@@ -82,15 +82,6 @@ fn data(payload: &Payload) -> Vec<File> {
     files
 }
 
-/// Returns every folder above the files, outer ones first.
-fn folders(files: &[File]) -> Vec<String> {
-    let above = |file: &File| {
-        let ends: Vec<usize> = file.path.match_indices('/').map(|(at, _)| at).collect();
-        ends.iter().filter_map(|end| file.path.get(..=*end).map(str::to_owned)).collect::<Vec<_>>()
-    };
-    files.iter().flat_map(above).collect::<BTreeSet<_>>().into_iter().collect()
-}
-
 /// Returns the unit with the path of a packaged binary: a package never writes to `/usr/local`.
 fn unit(unit: &[u8]) -> String {
     String::from_utf8_lossy(unit).replace("/usr/local/bin/", "/usr/bin/")
@@ -122,12 +113,6 @@ fn ar(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn folders_come_before_what_is_in_them() {
-        let files = [File::new("./usr/bin/a", ""), File::new("./usr/share/b", "")];
-        assert_eq!(folders(&files), ["./", "./usr/", "./usr/bin/", "./usr/share/"]);
-    }
 
     #[test]
     fn the_unit_starts_the_packaged_binary() {

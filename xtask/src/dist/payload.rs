@@ -48,6 +48,8 @@ pub(super) struct Payload {
     pub(super) version: String,
     pub(super) platform: Platform,
     pub(super) binary: Vec<u8>,
+    /// Where the binary is on this machine.
+    pub(super) path: PathBuf,
     pub(super) readme: Vec<u8>,
     /// `LICENSE-APACHE` and `LICENSE-MIT`, without folder.
     pub(super) licences: Vec<File>,
@@ -81,6 +83,7 @@ impl Payload {
             man_pages: man_pages(project, &binary.path, target)?,
             unit: read("deploy/systemd/aqueduct.service")?,
             binary: binary.content,
+            path: binary.path,
         })
     }
 }

@@ -83,6 +83,11 @@ impl Platform {
         if self.os == "windows" { "aqueduct.exe" } else { "aqueduct" }
     }
 
+    /// Returns the architecture of container images: Debian's names are those of the OCI specification.
+    pub(super) fn container(self) -> Option<&'static str> {
+        self.debian
+    }
+
     /// Returns the platform tag of a wheel with this binary: on Linux with the oldest glibc that has all its symbols.
     ///
     /// # Errors

@@ -74,6 +74,16 @@ impl Peers {
         Ok(interpreter(&folder))
     }
 
+    /// Installs the Python packages pinned in the suite's folder `name` by the pip of `python`, into a folder. Returns the
+    /// folder, which is the `PYTHONPATH` of the packages. For a Python that has no virtual environments.
+    pub(crate) fn python_packages(&self, name: &str, python: &str, hint: &'static str) -> Result<PathBuf> {
+        let folder = self.install(name, &["requirements.txt"], python, |folder| {
+            let pip = Invocation::new(python, folder).hint(hint).args(["-m", "pip", "install", "--quiet"]);
+            pip.args(["--target", "packages", "--requirement", "requirements.txt"]).output().map(drop)
+        })?;
+        Ok(folder.join("packages"))
+    }
+
     /// Builds the cargo project with a lock file in the suite's folder `name`. Returns the program.
     pub(crate) fn cargo_project(&self, name: &str) -> Result<PathBuf> {
         let (project, target) = (self.pins.join(name), self.installed.join(name));

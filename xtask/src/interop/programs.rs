@@ -13,12 +13,26 @@ use crate::project::Project;
 /// The selection with which `cargo xtask test` builds everything.
 pub(crate) const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 
+/// The profile of `--optimised`, which is also the name of its folder.
+const TRIAL: &str = "trial";
+
+/// The selection of `--optimised`: the gateway and the trials, which are all that the suites [`TRIALS`] start.
+const OPTIMISED: [&str; 5] =
+    ["--package", "aqueduct-gateway", "--package", "aqueduct-tests", "--all-features"];
+
+/// The suites that can be run with optimisations.
+pub(super) const TRIALS: [&str; 2] = ["scale", "soak"];
+
 /// Builds the programs and the tests; does nothing if they are known to be built.
 pub(crate) fn build(project: &Project) -> Result<()> {
     if project.is_built() {
         return Ok(());
     }
-    project.cargo(["build", "--bins", "--tests"]).args(EVERYTHING).run()
+    let call = project.cargo(["build", "--bins", "--tests"]);
+    if project.is_optimised() {
+        return call.args(["--profile", TRIAL]).args(OPTIMISED).run();
+    }
+    call.args(EVERYTHING).run()
 }
 
 /// Builds the program `name` of the workspace, unless it is known to be built, and returns its path.
@@ -48,6 +62,9 @@ pub(crate) fn list_tests(project: &Project) -> Result<()> {
 
 /// Returns the arguments of nextest that select all tests: those that were listed, or all of the workspace.
 pub(crate) fn selection(project: &Project) -> Result<Vec<String>> {
+    if project.is_optimised() {
+        return Ok(["--cargo-profile", TRIAL].into_iter().chain(OPTIMISED).map(str::to_owned).collect());
+    }
     if !project.is_built() {
         return Ok(EVERYTHING.map(str::to_owned).into());
     }
@@ -62,7 +79,8 @@ pub(crate) fn listed(project: &Project) -> Result<PathBuf> {
 }
 
 fn folder(project: &Project) -> Result<PathBuf> {
-    Ok(project.metadata()?.target_directory()?.join("debug"))
+    let profile = if project.is_optimised() { TRIAL } else { "debug" };
+    Ok(project.metadata()?.target_directory()?.join(profile))
 }
 
 /// Returns the path of the gateway.

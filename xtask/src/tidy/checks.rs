@@ -8,6 +8,7 @@ mod gateway;
 mod links;
 mod manifests;
 mod sans_io;
+mod select;
 mod sizes;
 mod unfinished;
 mod wording;
@@ -24,6 +25,7 @@ pub(crate) const ALL: &[Check] = &[
     dependencies::forbidden,
     dependencies::untyped_errors,
     sans_io::check,
+    select::check,
     gateway::check,
     manifests::names,
     manifests::published,

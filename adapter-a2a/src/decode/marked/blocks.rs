@@ -1,13 +1,13 @@
 //! Marked artifacts with a beginning and an end: text, thinking and tool calls.
 
 use aqueduct_core::block::{Thinking, ToolUse};
+use aqueduct_core::fingerprint::{Fingerprint, hash_text};
 use aqueduct_core::{
     ByteString, ContentBlock, MessageId, Metadata, Mode, ResponseId, Timestamp, Track, Update,
 };
 use serde_json::Value;
 
 use super::super::artifact::Arrival;
-use super::super::print::Print;
 use super::super::sink::Sink;
 use super::super::status::joined_text;
 use super::super::{Decoder, metadata};
@@ -31,7 +31,7 @@ impl Block {
         match self.what {
             What::Thinking => ContentBlock::thinking(words),
             What::Call => ContentBlock::tool_arguments(self.call.clone(), words),
-            What::Text | What::Told => ContentBlock::text(words),
+            What::Text | What::Parts => ContentBlock::text(words),
         }
     }
 }
@@ -62,7 +62,7 @@ impl Decoder {
         match word {
             kind::TEXT | kind::THINKING if !is_known => self.begin_words(&id, &mark),
             kind::TOOL_CALL if !is_known => self.begin_call(&id, &mark, parts.first(), sink),
-            kind::TOOL_RESULT | kind::CUSTOM => self.tell(&id, &mark, &parts, arrival, sink),
+            kind::TOOL_RESULT | kind::CUSTOM => self.emit_marked_parts(&id, &mark, &parts, arrival, sink),
             "" | kind::TEXT | kind::THINKING | kind::TOOL_CALL => {}
             // A kind of a later version is decoded like an unmarked artifact.
             _ => {
@@ -93,7 +93,7 @@ impl Decoder {
             return false;
         };
         let id = id.clone();
-        self.speak(&id, Fragment::Words(words(sink)), sink);
+        self.emit_fragment(&id, Fragment::Words(words(sink)), sink);
         if last {
             self.end_block(&id, None, sink);
         }
@@ -132,17 +132,19 @@ impl Decoder {
                 }
                 seal @ Fragment::Seal(_) => seal,
             };
-            self.speak(id, fragment, sink);
+            self.emit_fragment(id, fragment, sink);
         }
         if let Some(why) = mark.text(END) {
             self.end_block(id, Some(why).filter(|why| *why != COMPLETE), sink);
         }
     }
 
+    /// Returns the agent that a mark names.
     fn marked_source(&self, mark: &Mark) -> aqueduct_core::Source {
         mark.source(&self.source, |call| self.memory.marked.call(call))
     }
 
+    /// Returns the state of a marked artifact that begins.
     pub(super) fn new_block(&self, what: What, id: &ByteString, mark: &Mark) -> Block {
         Block {
             what,
@@ -157,11 +159,12 @@ impl Decoder {
             after_complete: false,
             broken: false,
             origin: origin(mark),
-            text: Print::default(),
-            told: 0,
+            text: Fingerprint::default(),
+            emitted_parts: 0,
         }
     }
 
+    /// Begins a text or thinking. A message of its own, unless the mark names a block that it continues or replaces.
     fn begin_words(&mut self, id: &ByteString, mark: &Mark) {
         let what = if mark.kind() == kind::THINKING { What::Thinking } else { What::Text };
         let mut block = self.new_block(what, id, mark);
@@ -180,16 +183,12 @@ impl Decoder {
         } else {
             let key = |message: &str| {
                 let place = (block.source.path(), block.track.as_str(), message);
-                Print::number(&format!("{what:?} {:?} {place:?}", block.channel))
+                hash_text(&format!("{what:?} {:?} {place:?}", block.channel))
             };
             if marked.begun.contains(&key(&block.message)) {
                 block.message = ByteString::from(format!("{}#{id}", block.message));
             }
-            if marked.begun.len() >= self.config.limits.artifacts.max(1) {
-                marked.begun.shift_remove_index(0);
-            }
-            let key = key(&block.message);
-            marked.begun.insert(key);
+            marked.begun.insert_new(key(&block.message), (), self.config.limits.artifacts);
         }
         let path = ByteString::from(block.source.path());
         marked.interrupted.remove(&path);
@@ -197,6 +196,7 @@ impl Decoder {
         marked.keep(id.clone(), block, self.config.limits.artifacts);
     }
 
+    /// Begins a tool call.
     fn begin_call(&mut self, id: &ByteString, mark: &Mark, first: Option<&Part<'_>>, sink: &mut Sink<'_>) {
         let mut block = self.new_block(What::Call, id, mark);
         let marked = &mut self.memory.marked;
@@ -233,6 +233,7 @@ impl Decoder {
         self.memory.marked.keep(id.clone(), block, self.config.limits.artifacts);
     }
 
+    /// Returns an update with the agent, track and channel of a block.
     pub(super) fn block_update(&self, block: &Block, content: ContentBlock) -> Update {
         let mut update = self.update(content, block.channel);
         update.source = block.source.clone();
@@ -245,7 +246,7 @@ impl Decoder {
 
     /// Emits the content that a chunk adds to its block; of a complete artifact, the part that is new.
     fn fragments(&mut self, id: &ByteString, parts: &[Part<'_>], is_whole: bool, sink: &mut Sink<'_>) {
-        let Some(block) = self.memory.marked.blocks.get(id).filter(|block| block.what != What::Told) else {
+        let Some(block) = self.memory.marked.blocks.get(id).filter(|block| block.what != What::Parts) else {
             return;
         };
         let found: Vec<_> = parts.iter().filter_map(|part| fragment(part, block.what, sink)).collect();
@@ -262,11 +263,12 @@ impl Decoder {
                 // The stream machine deduplicates seals.
                 other => other,
             };
-            self.speak(id, fragment, sink);
+            self.emit_fragment(id, fragment, sink);
         }
     }
 
-    fn speak(&mut self, id: &ByteString, fragment: Fragment, sink: &mut Sink<'_>) {
+    /// Emits a fragment of a block.
+    fn emit_fragment(&mut self, id: &ByteString, fragment: Fragment, sink: &mut Sink<'_>) {
         let Some(block) = self.memory.marked.blocks.get_mut(id) else { return };
         let content = match fragment {
             Fragment::Words(words) if words.is_empty() => return,
@@ -285,8 +287,9 @@ impl Decoder {
         sink.push(update);
     }
 
+    /// Ends a block for the reason in its mark. Only a complete block is ended here: see the table of the module.
     fn end_block(&mut self, id: &ByteString, why: Option<&str>, sink: &mut Sink<'_>) {
-        let Some(mut block) = self.memory.marked.blocks.get(id).filter(|b| b.what != What::Told).cloned()
+        let Some(mut block) = self.memory.marked.blocks.get(id).filter(|b| b.what != What::Parts).cloned()
         else {
             return;
         };
@@ -324,6 +327,7 @@ impl Decoder {
     }
 }
 
+/// Returns the content of a part. Returns `None` if it does not fit the kind of the block.
 fn fragment(part: &Part<'_>, what: What, sink: &Sink<'_>) -> Option<Fragment> {
     if let Some(text) = part.as_text() {
         return (what != What::Call).then(|| Fragment::Words(sink.share_str(text)));
@@ -337,6 +341,7 @@ fn fragment(part: &Part<'_>, what: What, sink: &Sink<'_>) -> Option<Fragment> {
     }
 }
 
+/// Returns the ids and the time of the source in a mark.
 fn origin(mark: &Mark) -> Origin {
     Origin {
         response: mark.bytes("response"),
@@ -345,6 +350,7 @@ fn origin(mark: &Mark) -> Origin {
     }
 }
 
+/// Adds the ids and the time of the source to an update.
 pub(super) fn attach(update: &mut Update, origin: Origin) {
     if let Some(response) = origin.response {
         update.response_id = Some(ResponseId::new(response));

@@ -17,23 +17,24 @@
 //! Not here: pieces without a mark, which are decoded like those of every other agent.
 
 mod blocks;
+mod piecewise;
 mod signals;
-mod told;
 
-pub(super) use signals::Heard;
+pub(super) use signals::MessageOrigin;
 
 use std::collections::{HashMap, HashSet};
 
+use aqueduct_core::fingerprint::Fingerprint;
+use aqueduct_core::recent::RecentMap;
 use aqueduct_core::{ByteString, Channel, Metadata, Mode, Role, Source, SourceEvent, Track};
 use foldhash::fast::RandomState;
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
+use serde_json::Value;
 
 use super::Decoder;
-use super::print::Print;
 use super::sink::Sink;
 use crate::config::Marks;
 use crate::wire::{Content, Part};
-use serde_json::Value;
 
 /// The kind of a marked artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +43,7 @@ enum What {
     Thinking,
     Call,
     /// Emitted part by part: results and custom content.
-    Told,
+    Parts,
 }
 
 /// The state of a marked artifact.
@@ -67,8 +68,8 @@ struct Block {
     broken: bool,
     /// Metadata for its first text.
     origin: Origin,
-    text: Print,
-    told: usize,
+    text: Fingerprint,
+    emitted_parts: usize,
 }
 
 /// Metadata of the source about a block.
@@ -84,7 +85,7 @@ struct Origin {
 pub(crate) struct Marked {
     blocks: IndexMap<ByteString, Block, RandomState>,
     /// Hashes of the messages that have begun, by lane, kind, channel and track.
-    begun: IndexSet<u64, RandomState>,
+    begun: RecentMap<u64, ()>,
     /// The open block on each track of a lane.
     open: HashMap<(ByteString, Track), ByteString, RandomState>,
     /// The track on which a block was interrupted, by lane, until the interrupting block begins.

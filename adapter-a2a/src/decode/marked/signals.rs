@@ -12,13 +12,13 @@ use crate::wire::{Dialect, Message};
 
 /// The origin of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Heard {
+pub(in super::super) enum MessageOrigin {
     /// An event of the stream.
     Live,
     /// The status of a complete task.
-    Told,
-    /// The history: what it asked or ended is over.
-    Past,
+    Snapshot,
+    /// The history of a task: its interrupts and ends are over.
+    History,
 }
 
 impl Decoder {
@@ -26,14 +26,14 @@ impl Decoder {
     pub(in super::super) fn marked_message(
         &mut self,
         message: &Message<'_>,
-        heard: Heard,
+        origin: MessageOrigin,
         ends_turn: bool,
         sink: &mut Sink<'_>,
     ) -> bool {
         let Some(mark) = Mark::read(message.metadata.as_ref()) else { return false };
         let is_ending = matches!(mark.kind(), kind::FINISHED | kind::FAILED);
         // An agent that forwards a status of an Aqueduct server must not end its own turn with it.
-        if heard != Heard::Past && is_ending != ends_turn {
+        if origin != MessageOrigin::History && is_ending != ends_turn {
             return false;
         }
         if let Some(block) = mark.bytes(BLOCK) {
@@ -42,20 +42,31 @@ impl Decoder {
         }
         let is_question = mark.kind() == kind::INTERRUPT;
         let as_text = self.config.interrupts == InterruptView::Text;
-        if is_ending && heard != Heard::Past && as_text && mark.text("outcome") == Some("interrupted") {
+        if is_ending
+            && origin != MessageOrigin::History
+            && as_text
+            && mark.text("outcome") == Some("interrupted")
+        {
             return false;
         }
         let is_known = self.memory.messages.knows(message, "");
-        self.memory.messages.note(message, "", heard == Heard::Live, &self.config.limits);
-        let is_over = heard == Heard::Past && (is_ending || is_question);
-        let is_repeated = heard != Heard::Live && is_known && !is_ending;
+        self.memory.messages.note(message, "", origin == MessageOrigin::Live, &self.config.limits);
+        let is_over = origin == MessageOrigin::History && (is_ending || is_question);
+        let is_repeated = origin != MessageOrigin::Live && is_known && !is_ending;
         if is_over || is_repeated || is_question && as_text {
             return true;
         }
-        if is_ending { self.marked_ending(&mark, sink) } else { self.signal(&mark, message, heard, sink) }
+        if is_ending { self.marked_ending(&mark, sink) } else { self.signal(&mark, message, origin, sink) }
     }
 
-    fn signal(&mut self, mark: &Mark, message: &Message<'_>, heard: Heard, sink: &mut Sink<'_>) -> bool {
+    /// Emits the event of a marked status. Returns `false` if its kind is unknown.
+    fn signal(
+        &mut self,
+        mark: &Mark,
+        message: &Message<'_>,
+        origin: MessageOrigin,
+        sink: &mut Sink<'_>,
+    ) -> bool {
         let source = mark.source(&self.source, |call| self.memory.marked.call(call));
         let content = message.parts.iter().find_map(|part| {
             let mut part = part.clone();
@@ -75,7 +86,7 @@ impl Decoder {
             kind::LANE_CLOSED => {
                 let outcome = outcome_of(&Value::Object(content));
                 marked.meanwhile.push(SourceEvent::LaneClosed { source, outcome });
-                if heard != Heard::Past {
+                if origin != MessageOrigin::History {
                     self.end_meanwhile(sink);
                 }
                 return true;
@@ -117,6 +128,7 @@ impl Decoder {
         interrupt
     }
 
+    /// Ends the turn as the mark says. Returns `false` if the outcome is unknown.
     fn marked_ending(&mut self, mark: &Mark, sink: &mut Sink<'_>) -> bool {
         if mark.kind() == kind::FAILED {
             self.fail(failure_of(mark.get("failure").unwrap_or(&Value::Null)), sink.out);

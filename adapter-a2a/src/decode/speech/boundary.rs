@@ -89,10 +89,12 @@ pub(super) fn keep_end(text: &mut String, bytes: usize) {
     text.drain(..from);
 }
 
+/// Returns `true` for characters that end a sentence, of CJK scripts as well.
 fn is_sentence_end(c: char) -> bool {
     matches!(c, '.' | '!' | '?' | '…' | ':' | '。' | '！' | '？')
 }
 
+/// Returns the length of the last word, at most 2: "e.g." does not end a sentence.
 fn last_word_letters(text: &str) -> usize {
     let body = text.trim_end_matches(|c: char| !c.is_alphanumeric());
     body.chars().rev().take_while(|c| c.is_alphanumeric()).take(2).count()
@@ -104,6 +106,7 @@ fn is_caseless(c: char) -> bool {
         && matches!(u32::from(c), 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x3040..=0x30FF | 0x3400..=0x9FFF)
 }
 
+/// Returns `true` for at most three punctuation marks.
 fn is_punctuation(text: &str) -> bool {
     let body = text.trim();
     !body.is_empty() && body.chars().count() <= 3 && body.chars().all(|c| c.is_ascii_punctuation())

@@ -1,12 +1,12 @@
 //! Artifacts, histories and final statuses that restate earlier text: only what is new is emitted.
 
+use aqueduct_core::fingerprint::Relation;
 use aqueduct_core::{ByteString, Metadata, Mode};
 
 use super::super::Decoder;
-use super::super::print::Relation;
 use super::super::sink::Sink;
 use super::boundary::keep_end;
-use super::stands::{Match, is_end};
+use super::shown_texts::{Match, is_end};
 
 /// A text that begins a longer one and is shorter than this may still be a notice.
 const CONTAINED_BYTES: usize = 8;
@@ -71,15 +71,15 @@ impl Decoder {
         self.settle_held(&words, !is_whole, sink);
         self.speech.end();
         let limit = self.config.limits.compared_text;
-        match self.speech.stands.relation(&words) {
+        match self.speech.shown_texts.relation(&words) {
             Match::Shown | Match::Starts => self.counts.repeated += 1,
             Match::Extends(id, from) => {
                 self.emit_again(id.clone(), words.get(from..).unwrap_or_default(), Mode::Append, sink);
-                self.speech.stands.set(&id, &words, limit);
+                self.speech.shown_texts.set(&id, &words, limit);
             }
             Match::Corrects(id) => {
                 self.emit_again(id.clone(), &words, Mode::Replace, sink);
-                self.speech.stands.set(&id, &words, limit);
+                self.speech.shown_texts.set(&id, &words, limit);
             }
             Match::Other => return Echoed::No(was_echo.then_some(words)),
         }
@@ -90,7 +90,7 @@ impl Decoder {
     }
 
     fn emit_again(&mut self, id: ByteString, text: &str, mode: Mode, sink: &mut Sink<'_>) {
-        let place = self.stand_place(id);
+        let place = self.shown_target(id);
         self.emit_words(ByteString::from(text), false, mode, false, Metadata::new(), &place, sink);
     }
 
@@ -120,13 +120,13 @@ impl Decoder {
         let mut shown = earlier.unwrap_or_default();
         shown.push(chunk);
         let Some(last) = self.speech.held.last() else { return };
-        match shown.relation(&last.words) {
+        match shown.relation_of_whole(&last.words) {
             Relation::Same => {
                 self.speech.held.pop();
                 self.release(sink);
             }
             Relation::Extends(_) => {}
-            Relation::Different => self.release(sink),
+            Relation::First | Relation::Different => self.release(sink),
         }
     }
 
@@ -136,7 +136,7 @@ impl Decoder {
         if words.trim().is_empty() {
             return false;
         }
-        match self.speech.stands.relation(words) {
+        match self.speech.shown_texts.relation(words) {
             Match::Shown => self.counts.repeated += 1,
             Match::Extends(id, from) => {
                 self.emit_again(id, words.get(from..).unwrap_or_default(), Mode::Append, sink);

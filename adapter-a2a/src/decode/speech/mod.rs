@@ -21,27 +21,28 @@ mod boundary;
 mod echo;
 mod piece;
 mod profile;
-mod stands;
+mod shown_texts;
 mod utterance;
 
 use std::sync::Arc;
 
+use aqueduct_core::fingerprint::Relation;
 use aqueduct_core::{ByteString, Channel, Metadata, Mode, Source, Timestamp, Track};
+use echo::Echo;
 
 use super::Decoder;
 use super::memory::Novelty;
 use super::metadata::owned;
-use super::parts::Place;
-use super::print::Relation;
+use super::parts::UpdateTarget;
 use super::sink::Sink;
 use super::status::joined_text;
 use crate::config::{StreamShape, Unclear};
 use crate::recognise::Sign;
 use crate::wire::{Message, Part, Raw, Text};
-use echo::Echo;
+
 pub(super) use echo::{Echoed, Tail};
 use profile::{Marks, Restates};
-use stands::Stands;
+use shown_texts::ShownTexts;
 use utterance::{Shape, Utterance};
 
 /// Texts that may be tokens or notices and are held until the next one decides. Tokens without any space around them
@@ -49,7 +50,7 @@ use utterance::{Shape, Utterance};
 const HELD: usize = 8;
 
 /// A message that is being decoded.
-pub(super) struct Spoken<'a> {
+pub(super) struct StatusText<'a> {
     pub(super) message: Message<'a>,
     /// Shared, because frames of one [`Template`](crate::wire::template::Template) have the same.
     pub(super) beside: Option<Arc<Metadata>>,
@@ -89,8 +90,8 @@ pub(super) struct Speech {
     shape: Option<Shape>,
     current: Option<Current>,
     held: Vec<Held>,
-    stands: Stands,
-    thoughts: Stands,
+    shown_texts: ShownTexts,
+    thoughts: ShownTexts,
     /// The thinking that is being streamed, and its group.
     thinking: Option<(ByteString, Option<String>)>,
     echo: Option<Echo>,
@@ -103,7 +104,7 @@ impl Speech {
 
     /// Returns `true` once a status text or message was part of the answer.
     pub(super) fn has_spoken(&self) -> bool {
-        !self.stands.is_empty()
+        !self.shown_texts.is_empty()
     }
 
     /// Ends the current text: later text belongs to another one.
@@ -115,16 +116,16 @@ impl Speech {
 
 impl Decoder {
     /// Handles a status text while the task works, or a message on its stream.
-    pub(super) fn stream_text(&mut self, mut spoken: Spoken<'_>, sink: &mut Sink<'_>) {
-        if self.config.recognisers.message(&spoken.message) == Some(Sign::Thinking) {
-            spoken.message.parts.iter_mut().for_each(mark_thought);
+    pub(super) fn stream_text(&mut self, mut status_text: StatusText<'_>, sink: &mut Sink<'_>) {
+        if self.config.recognisers.message(&status_text.message) == Some(Sign::Thinking) {
+            status_text.message.parts.iter_mut().for_each(mark_thought);
         }
-        let Spoken { message, live, is_bare, .. } = &spoken;
+        let StatusText { message, live, is_bare, .. } = &status_text;
         let text = joined_text(&message.parts);
         let novelty = self.memory.messages.note(message, &text, *live, &self.config.limits);
         let setting = self.config.stream;
         let task = (&*self.memory.task_id, &*self.memory.context_id);
-        let marks = Marks::read(setting, message, spoken.beside.as_deref(), task, *is_bare);
+        let marks = Marks::read(setting, message, status_text.beside.as_deref(), task, *is_bare);
         let repeats_itself = *is_bare || marks.reading == profile::PIECES;
         if novelty == Novelty::Repeated && !(*live && repeats_itself) {
             self.counts.repeated += 1;
@@ -136,32 +137,38 @@ impl Decoder {
             || words.is_empty()
             || !self.notices(message, &text).is_empty()
             || (!was_shown && message.parts.iter().any(|part| self.is_call(part)));
-        if words.is_empty() && self.think(&spoken, &text, &marks, sink) {
+        if words.is_empty() && self.think(&status_text, &text, &marks, sink) {
             return;
         }
         if is_apart {
-            return self.say_apart(spoken, novelty, sink);
+            return self.emit_apart(status_text, novelty, sink);
         }
         if was_shown {
-            return self.say_rest(spoken, sink);
+            return self.emit_rest(status_text, sink);
         }
         let is_plain = message.parts.iter().all(|part| part.as_text().is_some() && !self.is_thought(part));
         let is_answer = marks.is_answer || self.config.unclear == Unclear::Show;
         if setting == StreamShape::Answer || (is_answer && !is_plain) {
-            self.say_answer(spoken, novelty, &words, sink);
+            self.emit_answer(status_text, novelty, &words, sink);
         } else if is_plain {
-            self.piece(spoken, novelty, words, &marks, sink);
+            self.piece(status_text, novelty, words, &marks, sink);
         } else {
-            self.hold(spoken, novelty, words, marks.group, sink);
+            self.hold(status_text, novelty, words, marks.group, sink);
         }
     }
 
     /// Emits the next fragment of thinking. Returns `false` if the text is not thinking. `text` is the complete
     /// message.
-    fn think(&mut self, spoken: &Spoken<'_>, text: &str, marks: &Marks, sink: &mut Sink<'_>) -> bool {
+    fn think(
+        &mut self,
+        status_text: &StatusText<'_>,
+        text: &str,
+        marks: &Marks,
+        sink: &mut Sink<'_>,
+    ) -> bool {
         let is_thought = !text.is_empty()
-            && spoken.message.parts.iter().all(|part| part.as_text().is_some() && self.is_thought(part));
-        if !is_thought || spoken.is_bare {
+            && status_text.message.parts.iter().all(|part| part.as_text().is_some() && self.is_thought(part));
+        if !is_thought || status_text.is_bare {
             return false;
         }
         self.release(sink);
@@ -170,50 +177,70 @@ impl Decoder {
         };
         let id = match self.speech.thinking.take().filter(goes_on) {
             Some((id, _)) => id,
-            None => self.message_place(&spoken.message, Novelty::New, sink),
+            None => self.message_place(&status_text.message, Novelty::New, sink),
         };
         self.speech.end();
-        let mut place = self.stand_place(id.clone());
-        (place.channel, place.created_at) = (Channel::Intermediate, spoken.at);
+        let mut place = self.shown_target(id.clone());
+        (place.channel, place.created_at) = (Channel::Intermediate, status_text.at);
         self.emit_words(ByteString::from(text), true, Mode::Append, false, Metadata::new(), &place, sink);
         self.speech.thinking = Some((id, marks.group.clone()));
         true
     }
 
     /// Handles a message that is not a fragment of any text.
-    fn say_apart(&mut self, spoken: Spoken<'_>, novelty: Novelty, sink: &mut Sink<'_>) {
+    fn emit_apart(&mut self, status_text: StatusText<'_>, novelty: Novelty, sink: &mut Sink<'_>) {
         self.release(sink);
         self.speech.end();
-        let channel = if spoken.is_bare { Channel::Answer } else { Channel::Intermediate };
-        self.say_noted(spoken.message, novelty, owned(spoken.beside), spoken.at, channel, sink);
+        let channel = if status_text.is_bare { Channel::Answer } else { Channel::Intermediate };
+        self.emit_noted(
+            status_text.message,
+            novelty,
+            owned(status_text.beside),
+            status_text.at,
+            channel,
+            sink,
+        );
     }
 
     /// Handles a message that is a complete part of the answer.
-    fn say_answer(&mut self, spoken: Spoken<'_>, novelty: Novelty, words: &str, sink: &mut Sink<'_>) {
+    fn emit_answer(
+        &mut self,
+        status_text: StatusText<'_>,
+        novelty: Novelty,
+        words: &str,
+        sink: &mut Sink<'_>,
+    ) {
         self.release(sink);
         self.speech.end();
-        let id = self.message_place(&spoken.message, novelty, sink);
-        self.speech.stands.begin(id.clone(), words, self.config.limits.compared_text);
-        self.speech.stands.set_source(Some(self.source.clone()));
-        let message = Message { message_id: Text::from(id.to_string()), ..spoken.message };
-        self.say_noted(message, Novelty::New, owned(spoken.beside), spoken.at, Channel::Answer, sink);
+        let id = self.message_place(&status_text.message, novelty, sink);
+        self.speech.shown_texts.begin(id.clone(), words, self.config.limits.compared_text);
+        self.speech.shown_texts.set_source(Some(self.source.clone()));
+        let message = Message { message_id: Text::from(id.to_string()), ..status_text.message };
+        self.emit_noted(
+            message,
+            Novelty::New,
+            owned(status_text.beside),
+            status_text.at,
+            Channel::Answer,
+            sink,
+        );
     }
 
     /// Emits the other parts of a message whose text was shown.
-    fn say_rest(&mut self, mut spoken: Spoken<'_>, sink: &mut Sink<'_>) {
+    fn emit_rest(&mut self, mut status_text: StatusText<'_>, sink: &mut Sink<'_>) {
         self.counts.repeated += 1;
         if let Some(current) = &mut self.speech.current {
-            current.is_whole |= spoken.live;
+            current.is_whole |= status_text.live;
         }
-        let mut parts = std::mem::take(&mut spoken.message.parts);
-        parts.retain(|part| !self.was_told(part));
+        let mut parts = std::mem::take(&mut status_text.message.parts);
+        parts.retain(|part| !self.was_emitted(part));
         if !parts.is_empty() {
-            let message = Message { parts, ..spoken.message };
-            self.say_noted(
+            let message = Message { parts, ..status_text.message };
+            self.emit_noted(
                 message,
                 Novelty::New,
-                owned(spoken.beside),
-                spoken.at,
+                owned(status_text.beside),
+                status_text.at,
                 Channel::Intermediate,
                 sink,
             );
@@ -221,7 +248,7 @@ impl Decoder {
     }
 
     /// Returns `true` for text, which is compared separately, and for thinking that was shown.
-    pub(super) fn was_told(&self, part: &Part<'_>) -> bool {
+    pub(super) fn was_emitted(&self, part: &Part<'_>) -> bool {
         let Some(text) = part.as_text() else { return false };
         !self.is_thought(part) || self.speech.thoughts.holds(text)
     }
@@ -235,10 +262,10 @@ impl Decoder {
     fn was_shown(&self, words: &str, marks: &Marks, live: bool) -> bool {
         if !live {
             let is_held = self.speech.held.iter().any(|held| held.words.trim() == words.trim());
-            return is_held || self.speech.stands.holds(words);
+            return is_held || self.speech.shown_texts.holds(words);
         }
         let Some(current) = &self.speech.current else { return false };
-        let is_same = || self.speech.stands.relation_to_last(words) == Relation::Same;
+        let is_same = || self.speech.shown_texts.relation_to_last(words) == Relation::Same;
         current.group == marks.group
             && match marks.restates {
                 Restates::Never => false,
@@ -248,9 +275,9 @@ impl Decoder {
     }
 
     /// Returns the place of a status text.
-    pub(super) fn stand_place(&self, message_id: ByteString) -> Place {
-        Place {
-            source: self.speech.stands.source_of(&message_id).unwrap_or_else(|| self.source.clone()),
+    pub(super) fn shown_target(&self, message_id: ByteString) -> UpdateTarget {
+        UpdateTarget {
+            source: self.speech.shown_texts.source_of(&message_id).unwrap_or_else(|| self.source.clone()),
             message_id,
             track: Track::MAIN,
             channel: Channel::Answer,

@@ -1,22 +1,22 @@
 //! Joins status texts that are fragments of one text, and holds those whose role is not clear yet.
 
+use aqueduct_core::fingerprint::Relation;
 use aqueduct_core::{ByteString, Channel, Metadata, Mode};
 
 use super::super::memory::Novelty;
-use super::super::print::Relation;
 use super::super::sink::Sink;
 use super::super::{Decoder, metadata};
 use super::boundary::{self, Join};
 use super::profile::{self, Marks, Restates};
 use super::utterance::{Reading, Step, Utterance};
-use super::{Current, HELD, Held, Spoken};
+use super::{Current, HELD, Held, StatusText};
 use crate::config::Unclear;
 
 impl Decoder {
     /// Handles one more text without anything beside it.
     pub(super) fn piece(
         &mut self,
-        spoken: Spoken<'_>,
+        status_text: StatusText<'_>,
         novelty: Novelty,
         words: String,
         marks: &Marks,
@@ -27,7 +27,7 @@ impl Decoder {
             && !current.is_whole
         {
             let long = current.utterance.may_be_restated() && marks.restates != Restates::Never;
-            let step = match self.speech.stands.relation_to_last(&words) {
+            let step = match self.speech.shown_texts.relation_to_last(&words) {
                 Relation::Extends(rest) if long => Step::Piece(words.len() - rest.len()),
                 _ => current.utterance.step(&words, marks.reading),
             };
@@ -37,7 +37,7 @@ impl Decoder {
         }
         self.speech.end();
         if self.joins_held(&words, marks, sink) {
-            return self.piece(spoken, novelty, words, marks, sink);
+            return self.piece(status_text, novelty, words, marks, sink);
         }
         let is_sure = marks.is_answer
             || boundary::has_edge_space(&words)
@@ -45,11 +45,11 @@ impl Decoder {
             || (self.speech.shape.is_some() && boundary::is_token(&words) && !boundary::is_notice(&words));
         if is_sure {
             self.release(sink);
-            self.begin(spoken, novelty, &words, marks, sink);
+            self.begin(status_text, novelty, &words, marks, sink);
         } else if boundary::is_notice(&words) {
-            self.say_apart(spoken, novelty, sink);
+            self.emit_apart(status_text, novelty, sink);
         } else {
-            self.hold(spoken, novelty, words, marks.group.clone(), sink);
+            self.hold(status_text, novelty, words, marks.group.clone(), sink);
         }
     }
 
@@ -73,7 +73,7 @@ impl Decoder {
         let mut held = std::mem::take(&mut self.speech.held);
         if grows && let Some(last) = held.pop() {
             for notice in held {
-                self.say_held(notice, Channel::Intermediate, sink);
+                self.emit_held(notice, Channel::Intermediate, sink);
             }
             held = vec![last];
         }
@@ -84,7 +84,7 @@ impl Decoder {
     /// Holds a message until its role is clear.
     pub(super) fn hold(
         &mut self,
-        spoken: Spoken<'_>,
+        status_text: StatusText<'_>,
         novelty: Novelty,
         words: String,
         group: Option<String>,
@@ -96,12 +96,12 @@ impl Decoder {
             // The only fragment of a text, then the complete text.
             self.speech.held.pop();
         }
-        let is_alone = !spoken.message.parts.iter().all(|part| part.as_text().is_some());
+        let is_alone = !status_text.message.parts.iter().all(|part| part.as_text().is_some());
         if is_alone {
             self.release(sink);
         }
         self.speech.end();
-        let (message, beside, at) = (spoken.message.into_owned(), spoken.beside, spoken.at);
+        let (message, beside, at) = (status_text.message.into_owned(), status_text.beside, status_text.at);
         self.speech.held.push(Held {
             message,
             beside,
@@ -116,7 +116,7 @@ impl Decoder {
     /// Emits held messages as notices.
     pub(in super::super) fn release(&mut self, sink: &mut Sink<'_>) {
         for held in std::mem::take(&mut self.speech.held) {
-            self.say_held(held, Channel::Intermediate, sink);
+            self.emit_held(held, Channel::Intermediate, sink);
         }
     }
 
@@ -129,16 +129,17 @@ impl Decoder {
             self.begin_with(held, &marks, sink);
         } else {
             for answer in held {
-                self.say_held(answer, Channel::Answer, sink);
+                self.emit_held(answer, Channel::Answer, sink);
             }
         }
         is_answer
     }
 
-    fn say_held(&mut self, held: Held, channel: Channel, sink: &mut Sink<'_>) {
+    /// Emits a held text on a channel, for the agent that sent it.
+    fn emit_held(&mut self, held: Held, channel: Channel, sink: &mut Sink<'_>) {
         let Held { message, beside, at, novelty, source, .. } = held;
         let own = std::mem::replace(&mut self.source, source);
-        self.say_noted(message, novelty, metadata::owned(beside), at, channel, sink);
+        self.emit_noted(message, novelty, metadata::owned(beside), at, channel, sink);
         self.source = own;
     }
 
@@ -147,8 +148,8 @@ impl Decoder {
         let mut held = held.into_iter();
         let Some(first) = held.next() else { return };
         let Held { message, beside, at, novelty, words, .. } = first;
-        let spoken = Spoken { message, beside, at, live: true, is_bare: false };
-        self.begin(spoken, novelty, &words, marks, sink);
+        let status_text = StatusText { message, beside, at, live: true, is_bare: false };
+        self.begin(status_text, novelty, &words, marks, sink);
         for more in held {
             let Some(current) = &mut self.speech.current else { return };
             let step = current.utterance.step(&more.words, profile::PIECES);
@@ -156,26 +157,27 @@ impl Decoder {
         }
     }
 
+    /// Begins a text that further status texts may continue.
     fn begin(
         &mut self,
-        spoken: Spoken<'_>,
+        status_text: StatusText<'_>,
         novelty: Novelty,
         words: &str,
         marks: &Marks,
         sink: &mut Sink<'_>,
     ) {
-        let Spoken { message, beside, at, .. } = spoken;
+        let StatusText { message, beside, at, .. } = status_text;
         let shape = match marks.reading {
             Reading::Known(shape) => Some(shape),
             _ => None,
         };
         let mut id = self.message_place(&message, novelty, sink);
-        if self.speech.stands.source_of(&id).is_some() {
+        if self.speech.shown_texts.source_of(&id).is_some() {
             // Another text under the id of an earlier one.
             id = ByteString::from(format!("{id}#{}", self.memory.next()));
         }
-        self.speech.stands.begin(id.clone(), words, self.config.limits.compared_text);
-        self.speech.stands.set_source(Some(self.source.clone()));
+        self.speech.shown_texts.begin(id.clone(), words, self.config.limits.compared_text);
+        self.speech.shown_texts.set_source(Some(self.source.clone()));
         let utterance = Utterance::new(words, shape);
         self.speech.current =
             Some(Current { id: id.clone(), group: marks.group.clone(), utterance, is_whole: false });
@@ -188,11 +190,12 @@ impl Decoder {
             [part] => part.as_text().map(|text| sink.share_str(text)).unwrap_or_default(),
             _ => ByteString::from(words),
         };
-        let mut place = self.stand_place(id);
+        let mut place = self.shown_target(id);
         place.created_at = at;
         self.emit_words(text, false, Mode::Append, false, own, &place, sink);
     }
 
+    /// Emits the result of comparing a fragment with the text so far.
     fn go_on_with(&mut self, step: Step, words: &str, sink: &mut Sink<'_>) {
         let limit = self.config.limits.compared_text;
         let Some(current) = &self.speech.current else { return };
@@ -208,10 +211,10 @@ impl Decoder {
             Step::Replace(whole) => (ByteString::from(whole), Mode::Replace),
         };
         match mode {
-            Mode::Replace => self.speech.stands.replace(&text, limit),
-            _ => self.speech.stands.append(&text, limit),
+            Mode::Replace => self.speech.shown_texts.replace(&text, limit),
+            _ => self.speech.shown_texts.append(&text, limit),
         }
-        let place = self.stand_place(id);
+        let place = self.shown_target(id);
         self.emit_words(text, false, mode, false, Metadata::new(), &place, sink);
     }
 }

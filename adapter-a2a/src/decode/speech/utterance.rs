@@ -4,7 +4,7 @@
 //!                    ┌── equal: counted, shown once it is known what it was
 //!   first piece ──► Single ── extends it ──► Grows ── extends it ──► Grows
 //!                    │                         │ does not, and too short to be sure
-//!                    └── goes on ──► Pieces ◄──┘      (what stands is replaced, once)
+//!                    └── goes on ──► Pieces ◄──┘      (the shown text is replaced, once)
 //! ```
 //!
 //! "1", "10", " 100" may be a text that grows or three fragments: both readings are kept until one is ruled out. The
@@ -67,6 +67,7 @@ pub(super) struct Utterance {
 }
 
 impl Utterance {
+    /// Returns a text that consists of its first fragment.
     pub(super) fn new(first: &str, shape: Option<Shape>) -> Self {
         let joined = shape.is_none().then(|| first.to_owned());
         Self { shape, text: first.to_owned(), joined, pieces: 1 }
@@ -99,11 +100,13 @@ impl Utterance {
         step
     }
 
+    /// Handles a fragment that equals the text.
     fn repeat(&mut self, piece: &str) -> Step {
         self.note(piece);
         Step::Nothing
     }
 
+    /// Handles a fragment of a text that is sent whole each time.
     fn grow(&mut self, piece: &str, reading: Reading) -> Step {
         let at = self.text.len();
         if piece.starts_with(&self.text) {
@@ -135,11 +138,12 @@ impl Utterance {
         }
     }
 
+    /// Handles a fragment that continues the text.
     fn follow(&mut self, piece: &str, reading: Reading) -> Step {
-        let stands = self.joined.as_deref().unwrap_or(&self.text);
+        let shown_texts = self.joined.as_deref().unwrap_or(&self.text);
         let is_next = match self.shape {
-            Some(_) => goes_on(stands, piece),
-            None => join(stands, piece) != Join::No,
+            Some(_) => goes_on(shown_texts, piece),
+            None => join(shown_texts, piece) != Join::No,
         };
         if reading == Reading::Inferred && !is_next {
             return Step::Other;

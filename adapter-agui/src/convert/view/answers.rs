@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A supervisor's sub-agents contribute to its answer; a workflow without words of its own answers by one of its agents. Only the
-//! end of the run tells the two apart. Text of the root on another channel is no answer.
+//! end of the run distinguishes the two. Text of the root on another channel is no answer.
 
 use aqueduct_core::{BlockEvent, BlockHead, Channel, Role, SpanKind};
 

@@ -1,7 +1,6 @@
 //! Sends calls to an agent over HTTP or gRPC. The responses of both are inputs of the adapter's client.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use aqueduct_adapter_a2a::call::{Call, HttpRequest, TaskRef};
@@ -11,7 +10,7 @@ use aqueduct_adapter_a2a::version::Binding;
 use aqueduct_adapter_a2a::wire::{StreamItem, WireError};
 use aqueduct_core::RunFailure;
 use aqueduct_core::agent::CallContext;
-use aqueduct_transport_http::{ClientError, SseStream, sse};
+use aqueduct_transport_http::{Error as HttpError, SseStream, sse};
 use bytes::Bytes;
 use futures_core::Stream as _;
 use http::Response;
@@ -20,9 +19,6 @@ use super::endpoint::ResolvedCard;
 #[cfg(feature = "grpc")]
 use super::grpc;
 use crate::remote::{Connection, failure_code};
-
-/// The next JSON-RPC id, unique in the process: some servers treat a repeated id as a repetition.
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// The response to a request.
 pub(super) enum Answer {
@@ -89,7 +85,7 @@ pub(super) enum Incoming {
 
 impl Incoming {
     /// Converts an event of an SSE stream; an error becomes a cut.
-    fn of(event: Result<sse::Event, ClientError>) -> Self {
+    fn of(event: Result<sse::Event, HttpError>) -> Self {
         event.map_or_else(|error| Self::Cut(error.to_string(), failure_code(&error)), Self::Frame)
     }
 }
@@ -155,8 +151,8 @@ pub(super) fn http_request(
     context: &dyn CallContext,
     call: &Call,
 ) -> Result<(http::Request<Bytes>, bool), String> {
-    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let request = endpoint.http_request(call, id).map_err(|error| error.to_string())?;
+    let request =
+        endpoint.http_request(call, connection.next_call_id()).map_err(|error| error.to_string())?;
     let HttpRequest { method, url, headers, body, streaming } = request;
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
     Ok((connection.request(method, &url, &headers, context, body.into())?, streaming))
@@ -175,12 +171,11 @@ async fn send_http(
         Ok(request) => request,
         Err(reason) => return Answer::failed(reason),
     };
-    let failed =
-        |error: ClientError| Answer::Failed { code: failure_code(&error), reason: error.to_string() };
+    let failed = |error: HttpError| Answer::Failed { code: failure_code(&error), reason: error.to_string() };
     if streaming {
         return match connection.client().open_stream(request).await {
             Ok(stream) => Answer::Stream(Box::new(Stream::sse(purpose, stream))),
-            Err(ClientError::NotAStream(response)) => Answer::Whole(*response),
+            Err(HttpError::NotAStream(response)) => Answer::Whole(*response),
             Err(error) => failed(error),
         };
     }

@@ -1,4 +1,12 @@
 //! Resolves the endpoint of an A2A agent: from its settings, or from its card.
+//!
+//! ```text
+//! address and binding configured ──► fixed: no card is read
+//! otherwise ──► card ── signed by a trusted key? ──► interfaces of allowed hosts, in the order of preference ──► cached
+//!                                                     └ none: the failure names the interface and the setting that allows it
+//! ```
+//!
+//! Invariant: credentials are sent to the configured origin and to the hosts of the settings alone; a card cannot lead them elsewhere.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -27,8 +27,9 @@ const PAGES: usize = 50;
 /// attempt: the agent that received the message is up.
 pub(super) const TRIES: u32 = 5;
 
-/// How long one page may take, and all of them: a frontend waits.
+/// How long one page may take: a frontend waits.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the search for a task may take, with all its pages and attempts.
 const FIND_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The pause before the second attempt; it doubles with each further one.
@@ -140,23 +141,41 @@ async fn page(
     Ok(serde_json::from_slice(response.body()).unwrap_or_default())
 }
 
-/// The tasks of an agent as they were listed last, for takeovers. Calls of takeovers carry no headers of callers, so the list is
+/// The tasks of an agent as far as they are listed, for takeovers. Calls of takeovers carry no headers of callers, so the list is
 /// the same for all of them. Holds the messages of [`PAGES`] pages at most, and none if no takeover needs them.
+///
+/// A takeover that finds its message stops reading; the next one continues with the following page:
+///
+/// ```text
+/// takeover 1: page 1, page 2 (found) ─► takeover 2: already listed ─► takeover 3: page 3, page 4 (found) ─► …
+/// ```
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    listed: Mutex<Option<Listed>>,
+    pass: Mutex<Option<Pass>>,
     /// The number of takeovers that search, or wait for the list.
     searches: AtomicUsize,
 }
 
+/// One pass over the pages of an agent.
 #[derive(Debug)]
-struct Listed {
+struct Pass {
     begun_at: Instant,
     messages: HashMap<String, TaskRef>,
+    next: NextPage,
+    pages: usize,
+}
+
+/// The page that follows those that are read.
+#[derive(Debug, Clone)]
+enum NextPage {
+    First,
+    At(String),
+    End,
 }
 
 impl Listing {
-    /// Looks for the message in a list that was begun after this call: in that of another takeover, if there is one.
+    /// Looks for the message in the pages that are listed, then in further ones. Returns `Ok(None)` if a pass that began after this
+    /// call has no such message.
     async fn look(
         &self,
         connection: &Connection,
@@ -166,19 +185,41 @@ impl Listing {
     ) -> Result<Option<TaskRef>, Missed> {
         let asked_at = Instant::now();
         let _counted = Counted::new(&self.searches);
-        let mut kept = self.listed.lock().await;
-        if kept.as_ref().is_none_or(|listed| listed.begun_at < asked_at) {
-            *kept = None;
-            let begun_at = Instant::now();
-            let messages = list(connection, card, context, sent).await?;
-            *kept = Some(Listed { begun_at, messages });
-        }
-        let found = kept.as_ref().and_then(|listed| listed.messages.get(&sent.message_id).cloned());
+        let mut kept = self.pass.lock().await;
+        let found = loop {
+            // A listed task stays a task, however old the pass is.
+            let listed = kept.as_ref().and_then(|pass| pass.messages.get(&sent.message_id));
+            if listed.is_some() {
+                break listed.cloned();
+            }
+            let pass = kept.take_if(|pass| pass.begun_at >= asked_at).unwrap_or_else(Pass::new);
+            let pass = kept.insert(pass);
+            let token = match pass.next.clone() {
+                NextPage::First => None,
+                NextPage::At(token) => Some(token),
+                NextPage::End => break None,
+            };
+            // A takeover that is dropped here leaves the pass as it was before this page.
+            let body = page(connection, card, context, sent, token).await?;
+            pass.add(TasksPage::read(&body).ok_or_else(unsupported)?);
+        };
         // A takeover that is not counted yet needs a newer list.
         if self.searches.load(Ordering::SeqCst) == 1 {
             *kept = None;
         }
         Ok(found)
+    }
+}
+
+impl Pass {
+    fn new() -> Self {
+        Self { begun_at: Instant::now(), messages: HashMap::new(), next: NextPage::First, pages: 0 }
+    }
+
+    fn add(&mut self, page: TasksPage) {
+        self.messages.extend(page.messages);
+        self.pages += 1;
+        self.next = page.next.filter(|_| self.pages < PAGES).map_or(NextPage::End, NextPage::At);
     }
 }
 
@@ -196,24 +237,4 @@ impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-/// Lists the messages of all tasks.
-async fn list(
-    connection: &Connection,
-    card: &ResolvedCard,
-    context: &dyn CallContext,
-    sent: &SentMessage,
-) -> Result<HashMap<String, TaskRef>, Missed> {
-    let (mut messages, mut token) = (HashMap::new(), None);
-    for _ in 0..PAGES {
-        let body = page(connection, card, context, sent, token.take()).await?;
-        let listed = TasksPage::read(&body).ok_or_else(unsupported)?;
-        messages.extend(listed.messages);
-        token = listed.next;
-        if token.is_none() {
-            break;
-        }
-    }
-    Ok(messages)
 }

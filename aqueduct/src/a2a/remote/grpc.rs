@@ -1,4 +1,15 @@
 //! Sends calls to an agent over gRPC.
+//!
+//! ```text
+//! Call ──► path, metadata, message (adapter-a2a) ──► RawClient ──► message | stream of messages ──► wire types
+//!           └ headers, credentials and trace context of a call over HTTP, as metadata
+//! ```
+//!
+//! The observer of calls (limits, circuit, telemetry) sees a gRPC call as it sees one over HTTP. Retries and resumption are decided by
+//! [`TaskClient`](aqueduct_adapter_a2a::TaskClient), not here.
+//!
+//! Limits: `connect_timeout`, `response_timeout` for unary calls and for the head of a stream, `idle_timeout` between two messages,
+//! `frame_bytes` for one message.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,9 +22,9 @@ use aqueduct_adapter_a2a::version::Version;
 use aqueduct_adapter_a2a::wire::WireError;
 use aqueduct_core::RunFailure;
 use aqueduct_core::agent::CallContext;
-use aqueduct_transport_grpc::raw::{RawClient, RawError, RawRequest, RawStatus, RawStream};
-use aqueduct_transport_grpc::{ClientConfig, ClientError, ClientLimits, ClientTimeouts};
-use aqueduct_transport_http::{CallGuard, ClientError as HttpError};
+use aqueduct_transport_grpc::raw::{RawClient, RawRequest, RawStatus, RawStream};
+use aqueduct_transport_grpc::{ClientConfig, ClientLimits, ClientTimeouts, Error as GrpcError};
+use aqueduct_transport_http::{CallGuard, Error as HttpError};
 use bytes::Bytes;
 use futures_core::Stream as _;
 use http::StatusCode;
@@ -57,7 +68,7 @@ impl GrpcConnection {
     }
 
     /// Returns the client; connects on the first call.
-    async fn client(&self) -> Result<&RawClient, ClientError> {
+    async fn client(&self) -> Result<&RawClient, GrpcError> {
         let connect = || RawClient::connect(&self.url, self.config.clone());
         self.client.get_or_try_init(connect).await
     }
@@ -70,7 +81,7 @@ pub(super) struct Messages {
     idle: Duration,
     /// The idle timer, created when the stream is first awaited and reset for each message.
     timer: Option<Pin<Box<Sleep>>>,
-    heard_at: Instant,
+    received_at: Instant,
     /// Observes the call until its stream is dropped.
     guard: Option<Box<dyn CallGuard>>,
 }
@@ -81,7 +92,7 @@ impl Messages {
         let Poll::Ready(message) = Pin::new(&mut self.stream).poll_next(cx) else {
             return self.poll_idle(cx);
         };
-        self.heard_at = Instant::now();
+        self.received_at = Instant::now();
         Poll::Ready(match message {
             None => Incoming::End,
             Some(Err(status)) => {
@@ -98,7 +109,7 @@ impl Messages {
 
     /// Returns [`Incoming::Cut`] once no message has arrived for `idle`.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Incoming> {
-        let due = self.heard_at + self.idle;
+        let due = self.received_at + self.idle;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
         loop {
             if timer.as_mut().poll(cx).is_pending() {
@@ -130,17 +141,17 @@ pub(super) async fn send(
     };
     let client = match card.grpc.client().await {
         Ok(client) => client,
-        Err(error) => return guarded(failed(error.into()), &mut guard, &card.endpoint.url),
+        Err(error) => return guarded(failed(error), &mut guard, &card.endpoint.url),
     };
     let version = card.endpoint.version;
     if streaming {
         return match client.stream(request).await {
             Ok(stream) => {
-                let (idle, heard_at) = (card.grpc.idle, Instant::now());
+                let (idle, received_at) = (card.grpc.idle, Instant::now());
                 if let Some(guard) = &mut guard {
                     guard.handle_head(StatusCode::OK);
                 }
-                let messages = Messages { stream, version, idle, timer: None, heard_at, guard };
+                let messages = Messages { stream, version, idle, timer: None, received_at, guard };
                 Answer::Stream(Box::new(Stream::grpc(purpose, messages)))
             }
             Err(error) => guarded(failed(error), &mut guard, &card.endpoint.url),
@@ -196,19 +207,15 @@ async fn raw_request(
 }
 
 /// Converts an error of the client: a refusal keeps its status, a lost connection becomes [`UNREACHABLE`].
-fn failed(error: RawError) -> Answer {
+fn failed(error: GrpcError) -> Answer {
     match error {
         // A lost connection has this status too: the agent may have moved.
-        RawError::Status(status) if status.code == UNAVAILABLE && status.details.is_empty() => {
+        GrpcError::Raw(status) if status.code == UNAVAILABLE && status.details.is_empty() => {
             Answer::Failed { reason: status.message, code: UNREACHABLE }
         }
-        RawError::Status(status) => Answer::Refused(wire_error(&status)),
-        RawError::Client(error) => {
-            let is_unreachable = matches!(error, ClientError::Connect { .. });
-            let code = if is_unreachable { UNREACHABLE } else { RunFailure::UPSTREAM_ENDED };
-            Answer::Failed { reason: error.to_string(), code }
-        }
-        other => Answer::failed(other.to_string()),
+        GrpcError::Raw(status) => Answer::Refused(wire_error(&status)),
+        GrpcError::Connect { .. } => Answer::Failed { reason: error.to_string(), code: UNREACHABLE },
+        _ => Answer::Failed { reason: error.to_string(), code: RunFailure::UPSTREAM_ENDED },
     }
 }
 

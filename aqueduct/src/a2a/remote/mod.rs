@@ -36,17 +36,17 @@ use aqueduct_adapter_a2a::config::ClientConfig;
 use aqueduct_adapter_a2a::frontend;
 use aqueduct_adapter_a2a::version::{Binding, Version};
 use aqueduct_core::agent::{CallContext, PreviousRun};
+use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{
     Agent, AgentRequest, Checkpoint, Principal, RunFailure, RunId, RunInput, SourceEvent, SourceStream,
     Takeover, ThreadId,
 };
 use futures_util::future::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
-use serde_json::json;
 
 use crate::error::Error;
 use crate::remote::{
-    AgentHealth, CIRCUIT_OPEN, Connection, TIMEOUT, ThreadMemory, UNREACHABLE, describe_refusal,
+    AgentHealth, CIRCUIT_OPEN, Connection, TIMEOUT, ThreadMemory, UNREACHABLE, describe_refusal, work_lost,
 };
 pub use builder::{Address, RemoteBuilder};
 use endpoint::{Directory, ResolvedCard};
@@ -69,9 +69,6 @@ const TAKEOVER_LIMIT: Duration = Duration::from_secs(40);
 
 /// Codes of failures after which another attempt may succeed.
 const PASSING: [&str; 3] = [UNREACHABLE, TIMEOUT, CIRCUIT_OPEN];
-
-/// The code of a run whose takeover did not find the agent's work.
-pub const OWNER_LOST: &str = "gateway_lost";
 
 /// An A2A agent at another address, as an [`Agent`].
 ///
@@ -250,8 +247,9 @@ impl Shared {
                 return found;
             }
             tokio::select! {
-                () = tokio::time::sleep(pause) => pause *= 2,
+                biased;
                 () = request.cancel.cancelled() => return found,
+                () = tokio::time::sleep(pause) => pause *= 2,
             }
         }
     }
@@ -309,6 +307,15 @@ impl Shared {
     }
 }
 
+/// Returns the events of a turn that `opening` opens. The future is boxed by itself: it is larger than the turn, and a run
+/// waits for its agent longer than for the turn to open.
+fn open_turn<S>(opening: BoxFuture<'static, S>) -> SourceStream
+where
+    S: futures_core::Stream<Item = SourceEvent> + Send + 'static,
+{
+    Box::pin(opening.flatten_stream())
+}
+
 impl Agent for RemoteAgent {
     fn run(&self, request: AgentRequest) -> SourceStream {
         let shared = Arc::clone(&self.shared);
@@ -321,7 +328,7 @@ impl Agent for RemoteAgent {
                 Err(failure) => failed(failure).right_stream(),
             }
         };
-        Box::pin(turn.flatten_stream())
+        open_turn(Box::pin(turn))
     }
 
     fn keeps_threads(&self) -> bool {
@@ -347,24 +354,13 @@ impl Agent for RemoteAgent {
                 Err(failure) => failed(work_lost(&failure)).right_stream(),
             }
         };
-        Box::pin(turn.flatten_stream())
+        open_turn(Box::pin(turn))
     }
 }
 
 /// Returns a stream with one failure.
 fn failed(failure: RunFailure) -> stream::Once<std::future::Ready<SourceEvent>> {
     stream::once(std::future::ready(SourceEvent::Failed(failure)))
-}
-
-/// Returns the failure of a takeover whose agent does not respond, or no longer has the task.
-fn work_lost(failure: &RunFailure) -> RunFailure {
-    let message = format!(
-        "the gateway that ran this is gone, and the agent could not be asked to go on ({}): run it again",
-        &*failure.message
-    );
-    let mut lost = RunFailure::new(OWNER_LOST, message);
-    lost.details = Some(json!({ "reason": &*failure.code }));
-    lost
 }
 
 #[cfg(test)]
@@ -388,7 +384,7 @@ mod tests {
         let failure = found.map(drop).unwrap_err();
         assert!(PASSING.contains(&&*failure.code), "{failure:?}");
         assert!((Duration::from_secs(31)..=TAKEOVER_LIMIT).contains(&waited), "{waited:?}");
-        assert_eq!(work_lost(&failure).code, OWNER_LOST);
+        assert_eq!(work_lost(&failure).code, crate::remote::OWNER_LOST);
         request.cancel.cancel();
         let begun_at = Instant::now();
         agent.shared.find_work_patiently(&request, &checkpoint).await.map(drop).unwrap_err();

@@ -6,7 +6,7 @@ use aqueduct_adapter_a2a::version::Binding;
 use aqueduct_adapter_a2a::wire::Dialect;
 use aqueduct_core::agent::CallContext;
 use aqueduct_core::{AgentRequest, RunFailure};
-use aqueduct_transport_http::{ClientError, SseStream};
+use aqueduct_transport_http::{Error as HttpError, SseStream};
 use bytes::Bytes;
 use http::Response;
 
@@ -55,7 +55,7 @@ impl RemoteAgent {
         }
         match client.open_stream(request).await {
             Ok(stream) => Ok(Some((dialect, RawAnswer::Stream(Box::new(stream))))),
-            Err(ClientError::NotAStream(response)) if is_json(&response) => {
+            Err(HttpError::NotAStream(response)) if is_json(&response) => {
                 Ok(Some((dialect, RawAnswer::Whole(*response))))
             }
             Err(error) => Err(failure_of(&error)),

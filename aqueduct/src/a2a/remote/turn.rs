@@ -11,6 +11,7 @@
 //! The thread is cached before the last events are returned: a frontend that has read the end may send its next message
 //! at once.
 
+mod exchange;
 mod lost;
 
 use std::collections::VecDeque;
@@ -19,27 +20,25 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use aqueduct_adapter_a2a::call::SendMessage;
-use aqueduct_adapter_a2a::client::{Attachment, Planned, Purpose, SentMessage, is_made_id};
+use aqueduct_adapter_a2a::client::{Attachment, Purpose, SentMessage, is_made_id};
 use aqueduct_adapter_a2a::frontend;
 use aqueduct_adapter_a2a::input::{Recipient, answering, message};
 use aqueduct_adapter_a2a::version::Binding;
-use aqueduct_adapter_a2a::wire::{Frame, Raw, WireError};
+use aqueduct_adapter_a2a::wire::Raw;
 use aqueduct_adapter_a2a::{ClientConfig, Settled, TaskClient};
 use aqueduct_core::history::{CallAliases, History};
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{AgentRequest, ByteString, Checkpoint, RunFailure, SourceEvent};
-use bytes::Bytes;
+use aqueduct_core::{AgentRequest, Cancelled, Checkpoint, SourceEvent};
 use futures_core::Stream as FuturesStream;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use http::Response;
 use serde_json::Value;
 
-use super::connection::{Answer, Incoming, Stream, send};
+use super::connection::{Answer, Stream};
 use super::endpoint::ResolvedCard;
-use super::{Shared, Thread, find, work_lost};
+use super::{Shared, Thread, find};
 use crate::a2a::RUN_TOKEN_METADATA;
-use crate::remote::{REFUSED, UNREACHABLE, describe_refusal, is_json};
+use crate::remote::work_lost;
 use lost::LostAnswer;
 
 /// Frames of one read that are decoded before events are returned. More would gain little and delay a cancel.
@@ -83,7 +82,7 @@ struct Active {
     stream: Option<Box<Stream>>,
     requests: FuturesUnordered<BoxFuture<'static, (Purpose, Answer)>>,
     /// Created once, because each wait registers a listener. `None` after the cancellation.
-    cancelled: Option<BoxFuture<'static, ()>>,
+    cancelled: Option<Cancelled>,
     /// The timer of a text that the client holds until the next input decides its role.
     hold: Option<BoxFuture<'static, ()>>,
 }
@@ -132,8 +131,7 @@ impl Turn {
             }
         };
         request.context.learn_conversation(&context_id);
-        let cancel = request.cancel.clone();
-        let cancelled: BoxFuture<'static, ()> = Box::pin(async move { cancel.cancelled().await });
+        let cancelled = request.cancel.cancelled();
         let active = Active {
             shared,
             card,
@@ -240,7 +238,7 @@ impl Active {
     /// Polls cancellation, responses and the stream, without the timer of a held text.
     fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if let Some(cancelled) = &mut self.cancelled
-            && cancelled.as_mut().poll(cx).is_ready()
+            && Pin::new(cancelled).poll(cx).is_ready()
         {
             self.cancelled = None;
             self.client.handle_cancel();
@@ -324,139 +322,5 @@ impl Active {
         };
         let run = Some(self.request.input.run_id.detached());
         self.shared.keep_thread(&self.request, Thread { context_id, waiting, run });
-    }
-
-    /// Sends all requests that the client has planned.
-    fn send_planned(&mut self) {
-        while let Some(planned) = self.client.poll_request() {
-            if planned.purpose == Purpose::Subscribe {
-                // The old stream is lost, although its end may be unread: that end would be attributed to the new
-                // stream.
-                self.stream = None;
-            }
-            let request = self.send(planned);
-            self.requests.push(request);
-        }
-    }
-
-    /// Sends one request after its pause.
-    fn send(&self, planned: Planned) -> BoxFuture<'static, (Purpose, Answer)> {
-        let (shared, card) = (Arc::clone(&self.shared), Arc::clone(&self.card));
-        let context = Arc::clone(&self.request.context);
-        Box::pin(async move {
-            if !planned.after.is_zero() {
-                tokio::time::sleep(planned.after).await;
-            }
-            (planned.purpose, send(&shared.connection, &card, &*context, &planned).await)
-        })
-    }
-
-    /// Passes on the events that were read together. Not while the task of a takeover is awaited: the first event
-    /// contains all of its content so far, which is deduplicated separately.
-    fn handle_ready(&mut self) {
-        if matches!(self.dedup, Dedup::Pending(_)) {
-            return;
-        }
-        for _ in 1..FRAMES_TOGETHER {
-            self.send_planned();
-            if self.client.is_settled().is_some() {
-                return;
-            }
-            let Some(incoming) = self.stream.as_mut().and_then(|stream| stream.ready()) else { return };
-            self.handle_incoming(incoming);
-        }
-    }
-
-    /// Passes a response to the client. A failure before the agent named a task starts a search for the task.
-    fn handle_answer(&mut self, purpose: Purpose, answer: Answer) {
-        match answer {
-            Answer::Stream(opened) => self.stream = Some(opened),
-            Answer::Whole(response) => self.handle_response(purpose, &response),
-            #[cfg(feature = "grpc")]
-            Answer::Item(item) => self.client.handle_answer(purpose, item.map(|item| *item)),
-            #[cfg(feature = "grpc")]
-            Answer::Refused(error) => self.client.handle_response_error(purpose, error),
-            Answer::Found(found) => self.handle_found(found),
-            Answer::Failed { reason, code } => {
-                let is_unreachable = code == UNREACHABLE;
-                self.is_unreachable |= is_unreachable;
-                let reason = if is_unreachable { self.card.explain(&reason) } else { reason };
-                let error = WireError::transport(reason).failing_as(code);
-                // An agent that was not reached did not receive the message.
-                if purpose == Purpose::Send && code == RunFailure::UPSTREAM_ENDED && self.can_search() {
-                    return self.search(LostAnswer::Cut(error));
-                }
-                self.client.handle_response_error(purpose, error);
-            }
-        }
-    }
-
-    /// Reports the context id to the host: the agent may forward it to the agents that it calls.
-    fn learn_context(&mut self) {
-        if self.context_id.is_empty()
-            && let Some(task) = self.client.task_ref()
-        {
-            self.request.context.learn_conversation(&task.context_id);
-            self.context_id = task.context_id;
-        }
-    }
-
-    /// Passes JSON to the adapter; a page, a redirect or the like is an error with its status.
-    fn handle_response(&mut self, purpose: Purpose, response: &Response<Bytes>) {
-        let status = response.status().as_u16();
-        match ByteString::try_from(response.body().clone()) {
-            Ok(body) if is_json(response) => self.client.handle_response(purpose, status, &body),
-            _ => {
-                let is_error = !response.status().is_success();
-                let error = WireError {
-                    http_status: Some(status).filter(|_| is_error),
-                    message: describe_refusal(response),
-                    failure: (!matches!(status, 401 | 403)).then_some(REFUSED),
-                    ..WireError::default()
-                };
-                self.client.handle_response_error(purpose, error);
-            }
-        }
-    }
-
-    /// Passes input of the stream to the client. A stream that has ended is dropped.
-    fn handle_incoming(&mut self, incoming: Incoming) {
-        match incoming {
-            Incoming::Frame(event) => {
-                self.client.handle_frame(Frame { event: event.event.as_deref(), data: &event.data });
-                self.learn_context();
-            }
-            Incoming::Item(item) => {
-                self.client.handle_item(*item);
-                self.learn_context();
-            }
-            Incoming::Nothing => {}
-            ended => {
-                // A status instead of the first event is the response to the request.
-                let opened_by = self.stream.take().filter(|stream| stream.is_fresh);
-                return self.handle_ended(ended, opened_by.map(|stream| stream.purpose));
-            }
-        }
-        if let Some(stream) = &mut self.stream {
-            stream.is_fresh = false;
-        }
-    }
-
-    /// Handles the end of the stream that `opened_by` requested, if it had no event yet.
-    fn handle_ended(&mut self, ended: Incoming, opened_by: Option<Purpose>) {
-        if let Some(lost) = LostAnswer::of(&ended)
-            && self.can_search()
-        {
-            return self.search(lost);
-        }
-        match (ended, opened_by) {
-            (Incoming::Status(error), Some(purpose)) => self.client.handle_response_error(purpose, error),
-            (Incoming::Status(error), None) => self.client.handle_stream_error(error),
-            (Incoming::Cut(reason, code), _) if self.client.task_ref().is_none() => {
-                let error = WireError::transport(reason).failing_as(code);
-                self.client.handle_response_error(Purpose::Send, error);
-            }
-            _ => self.client.handle_stream_end(),
-        }
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct HostOf {
     pub(super) cards: Arc<dyn Cards>,
     /// The name of the agent: its tokens may change while its tasks exist.
     pub(super) agent: String,
-    pub(super) ids: Arc<Ids>,
+    pub(super) sources: Sources,
     pub(super) log: Option<Arc<dyn TaskLog>>,
 }
 
@@ -28,7 +28,7 @@ impl Host for HostOf {
     }
 
     fn now(&self) -> Timestamp {
-        aqueduct_runs::now()
+        (self.sources.clock)()
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
@@ -36,7 +36,7 @@ impl Host for HostOf {
     }
 
     fn new_id(&self) -> String {
-        self.ids.next()
+        (self.sources.ids)()
     }
 
     fn identify(&self, caller: &Caller) -> Result<String, ServiceError> {
@@ -52,9 +52,24 @@ impl Host for HostOf {
     }
 }
 
+/// The clock of the servers, and their generator of ids. All agents share them.
+#[derive(Clone)]
+pub(super) struct Sources {
+    pub(super) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    pub(super) ids: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+/// The clock of the system, and ids that cannot be guessed.
+impl Default for Sources {
+    fn default() -> Self {
+        let ids = Ids::default();
+        Self { clock: Arc::new(aqueduct_runs::now), ids: Arc::new(move || ids.next()) }
+    }
+}
+
 /// A generator of unguessable ids: a counter, hashed with random keys of the system.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
+struct Ids {
     keys: (RandomState, RandomState),
     count: AtomicU64,
 }

@@ -1,5 +1,14 @@
 //! [`TasksInLog`]: finds the tasks of A2A servers in the run log, at any replica and after a restart; push
 //! configurations are errands.
+//!
+//! | a server needs | the log has |
+//! |---|---|
+//! | one task | the run of that id, if principal and agent match |
+//! | a list of tasks | runs of the principal, newest first, in pages of [`PAGE`] |
+//! | the events of a task | the events of its run, followed at any replica |
+//! | push configurations | errands: work that a replica takes over when their owner stops |
+//!
+//! A run of another principal is not found, as if it did not exist. Errors of the log become `Unavailable`, and the caller may retry.
 
 use std::sync::{Arc, Weak};
 
@@ -200,7 +209,7 @@ impl WishRecord for CarriedWish {
         Box::pin(async move {
             let value = with_agent(value, self.0.value().get(AGENT).cloned());
             if let Err(error) = self.0.save(value).await {
-                tracing::debug!(%error, "what a receiver was told is not saved: it may be told again");
+                tracing::debug!(%error, "the position of a receiver is not saved: it may be notified again");
             }
         })
     }

@@ -37,7 +37,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
 pub use card::{Card, OwnCards};
-use host::{HostOf, Ids};
+use host::{HostOf, Sources};
 use log::{Couriers, TasksInLog};
 pub use push::Courier;
 use serde_json::{Map, Value};
@@ -86,7 +86,7 @@ pub trait Cards: Send + Sync + 'static {
 pub struct Servers {
     service: Arc<dyn RunService>,
     cards: Arc<dyn Cards>,
-    ids: Arc<Ids>,
+    sources: Sources,
     /// Created by the first call, and kept: an agent that is configured again keeps its tasks.
     by_name: Arc<Mutex<HashMap<String, AgentServer>>>,
     /// The log in which tasks are found; `None` if each server knows only its own.
@@ -109,7 +109,7 @@ impl Servers {
         Self {
             service,
             cards,
-            ids: Arc::default(),
+            sources: Sources::default(),
             by_name: Arc::default(),
             log: None,
             _couriers: None,
@@ -120,11 +120,20 @@ impl Servers {
     /// Returns servers for the agents of `cards`, whose runs `runs` starts. Their tasks are stored in its log.
     pub fn of_runs(runs: &Runs, cards: Arc<dyn Cards>) -> Self {
         let log: Arc<dyn TaskLog> = Arc::new(TasksInLog(runs.clone()));
-        let servers = Self { log: Some(log), ..Self::new(Arc::new(runs.clone()), cards) };
+        let engine = runs.clone();
+        let sources = Sources { clock: Arc::new(move || engine.now()), ..Sources::default() };
+        let servers = Self { log: Some(log), sources, ..Self::new(Arc::new(runs.clone()), cards) };
         // The engine outlives its servers and must not hold them.
         let shared = Arc::new(servers.clone());
         runs.handle_errands(log::PUSH, Arc::new(Couriers(Arc::downgrade(&shared))));
         Self { _couriers: Some(shared), ..servers }
+    }
+
+    /// Takes the ids of tasks and contexts from `ids`, for hosts whose runs must be repeatable. By default ids cannot be
+    /// guessed. Must be called before the first request.
+    pub fn with_ids(mut self, ids: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.sources.ids = Arc::new(ids);
+        self
     }
 
     /// Serves the agent at `/` too.
@@ -252,9 +261,9 @@ impl Servers {
     /// Returns the server of an agent; creates it on the first call.
     fn server(&self, name: &str) -> AgentServer {
         let make = || {
-            let (cards, ids) = (Arc::clone(&self.cards), Arc::clone(&self.ids));
+            let (cards, sources) = (Arc::clone(&self.cards), self.sources.clone());
             let config = self.cards.server_config(name);
-            let host = HostOf { cards, agent: name.to_owned(), ids, log: self.log.clone() };
+            let host = HostOf { cards, agent: name.to_owned(), sources, log: self.log.clone() };
             AgentServer::new(name.to_owned(), Arc::clone(&self.service), Arc::new(host), config)
         };
         let mut servers = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);

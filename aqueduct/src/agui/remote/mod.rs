@@ -7,8 +7,12 @@
 //! A stream that is cut is resumed if the agent can resume (`resume`), which those behind an Aqueduct gateway can. Any
 //! other stream without a terminal event ends without one here too: the driver of the run reports the cut. AG-UI has no
 //! cancel request, so a cancel closes the connection.
+//!
+//! The run of such an agent also survives its owner (`takeover`): the log holds the id of the run at the agent, and behind each
+//! append the event id up to which the stream was decoded.
 
 mod resume;
+mod takeover;
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -22,20 +26,21 @@ use aqueduct_adapter_agui::ids::IdMap;
 use aqueduct_adapter_agui::input::run_agent_input;
 use aqueduct_adapter_agui::resume::resume_from_text;
 use aqueduct_adapter_agui::wire::RunAgentInput;
-use aqueduct_core::agent::{CallContext, ThreadFold};
+use aqueduct_core::agent::{CallContext, Checkpoint, Takeover, ThreadFold};
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{
     Agent, AgentRequest, BlockEvent, OpenInterrupts, RunFailure, RunId, RunInput, RunOutcome, SourceEvent,
     SourceStream,
 };
 use aqueduct_transport_http::sse::Event;
-use aqueduct_transport_http::{ClientError, SseStream};
+use aqueduct_transport_http::{Error as HttpError, SseStream};
 use futures_core::Stream;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::remote::{AgentHealth, Connection, RemoteSettings, failure_of, invalid, unsent};
+use crate::remote::{AgentHealth, Connection, RemoteSettings, failure_of, invalid, unsent, work_lost};
 use resume::{Missed, Position};
+use takeover::{RemoteRun, Replay};
 
 /// Events of one read that are decoded before the first is returned.
 const EVENTS_TOGETHER: usize = 128;
@@ -137,19 +142,31 @@ impl Agent for RemoteAgent {
     fn run(&self, request: AgentRequest) -> SourceStream {
         let cancel = request.cancel.clone();
         let shared = Arc::clone(&self.shared);
-        let (run, context) = (request.input.run_id.detached(), Arc::clone(&request.context));
-        let reopening = shared.can_resume(&run).then(|| Reopening {
-            shared: Arc::clone(&shared),
-            context,
-            position: Position::new(run.clone()),
-            run,
-        });
+        let run = request.input.run_id.detached();
+        let reopening =
+            shared.can_resume(&run).then(|| shared.reopening(&request, Position::new(run.clone())));
+        let is_kept = reopening.as_ref().is_some_and(|reopening| reopening.is_kept);
+        let announced = is_kept.then(|| RemoteRun::announced(run).to_checkpoint());
         Box::pin(Turn {
-            events: VecDeque::new(),
+            events: announced.into_iter().flatten().collect(),
             state: State::Opening(Box::pin(async move { shared.open(&request).await })),
             cancelled: Box::pin(async move { cancel.cancelled().await }),
             reopening,
+            replay: None,
+            is_taken_over: false,
         })
+    }
+
+    fn can_resume(&self, checkpoint: &Checkpoint) -> bool {
+        RemoteRun::of(checkpoint).is_some_and(|remote| self.shared.can_resume(&remote.run))
+    }
+
+    fn can_hand_over(&self, checkpoint: &Checkpoint) -> bool {
+        self.can_resume(checkpoint) && RemoteRun::of(checkpoint).is_some_and(|remote| remote.is_known)
+    }
+
+    fn resume(&self, request: AgentRequest, takeover: Takeover) -> SourceStream {
+        self.shared.take_over(&request, &takeover)
     }
 }
 
@@ -191,6 +208,10 @@ struct Turn {
     cancelled: BoxFuture<'static, ()>,
     /// The state for resuming, or `None` if a cut ends the run.
     reopening: Option<Reopening>,
+    /// Set while the stream of a run that was taken over repeats what the log holds.
+    replay: Option<Replay>,
+    /// Set for a run that was taken over, until its first new event.
+    is_taken_over: bool,
 }
 
 /// Resumes a stream that was cut.
@@ -199,6 +220,23 @@ struct Reopening {
     context: Arc<dyn CallContext>,
     run: RunId,
     position: Position,
+    /// Set if the host stores checkpoints and positions.
+    is_kept: bool,
+    /// Set if the host has the checkpoint of a run that the agent knows.
+    is_known: bool,
+}
+
+impl Reopening {
+    /// Returns the events that follow those of one read: the position, and the checkpoint once the agent is known to have the
+    /// run.
+    fn after_read(&mut self) -> impl Iterator<Item = SourceEvent> + use<> {
+        let position = self.position.last_id().filter(|_| self.is_kept).map(ToString::to_string);
+        let is_new = position.is_some() && !std::mem::replace(&mut self.is_known, true);
+        let known = is_new.then(|| RemoteRun::known(self.run.clone()).to_checkpoint());
+        let position = position.map(|id| SourceEvent::Position(Value::from(id)));
+        // A checkpoint ends the batch of the driver: before the position it would part the events from it.
+        position.into_iter().chain(known.into_iter().flatten())
+    }
 }
 
 /// The connection of a turn.
@@ -242,12 +280,19 @@ impl Stream for Turn {
                         continue;
                     };
                     let position = this.reopening.as_mut().map(|reopening| &mut reopening.position);
-                    match decode(first, stream, decoder, &mut this.events, position) {
+                    let read = decode(first, stream, decoder, &mut this.events, (position, &mut this.replay));
+                    if this.replay.is_none()
+                        && let Some(reopening) = &mut this.reopening
+                    {
+                        this.is_taken_over &= this.events.is_empty();
+                        this.events.extend(reopening.after_read());
+                    }
+                    match read {
                         Ok(Read::More) => {}
                         Ok(Read::Ended) => this.state = State::Ended,
                         Ok(Read::Cut(failure)) => this.handle_cut(failure.map(|failure| *failure)),
                         // The events before a failure are returned before it.
-                        Err(failure) => this.end([SourceEvent::Failed(*failure)]),
+                        Err(failure) => this.end([SourceEvent::Failed(this.named(*failure))]),
                     }
                 }
                 State::Reopening(reopening, ..) => {
@@ -290,8 +335,13 @@ impl Turn {
         });
         match next {
             Some(next) => self.state = State::Reopening(next, decoder),
-            None => self.events.extend(failure.map(SourceEvent::Failed)),
+            None => self.events.extend(failure.map(|failure| SourceEvent::Failed(self.named(failure)))),
         }
+    }
+
+    /// Returns the failure of a run. That of a takeover before the first new event says that the run was lost.
+    fn named(&self, failure: RunFailure) -> RunFailure {
+        if self.is_taken_over { work_lost(&failure) } else { failure }
     }
 
     /// Continues with a resumed stream, retries, or ends the turn.
@@ -303,7 +353,7 @@ impl Turn {
                 }
             }
             Err(Missed::Passing(failure)) => self.handle_cut(Some(failure)),
-            Err(Missed::Final(failure)) => self.end([SourceEvent::Failed(failure)]),
+            Err(Missed::Final(failure)) => self.end([SourceEvent::Failed(self.named(failure))]),
         }
     }
 }
@@ -319,11 +369,11 @@ enum Read {
 
 /// Decodes the events of one read.
 fn decode(
-    first: Result<Event, ClientError>,
+    first: Result<Event, HttpError>,
     stream: &mut SseStream,
     decoder: &mut Decoder,
     events: &mut VecDeque<SourceEvent>,
-    mut position: Option<&mut Position>,
+    (mut position, replay): (Option<&mut Position>, &mut Option<Replay>),
 ) -> Result<Read, Box<RunFailure>> {
     let mut next = Some(first);
     while let Some(event) = next {
@@ -340,7 +390,16 @@ fn decode(
             return Ok(Read::Cut(None));
         }
         let read = decoder.handle_payload(&event.data);
-        events.extend(std::iter::from_fn(|| decoder.poll_event()));
+        let from_payload = std::iter::from_fn(|| decoder.poll_event());
+        match replay {
+            Some(replaying) => {
+                from_payload.for_each(drop);
+                if replaying.handle_event(&event, decoder.is_ended())? {
+                    *replay = None;
+                }
+            }
+            None => events.extend(from_payload),
+        }
         match read {
             // A payload that the end of the stream cut in two: the driver of the run reports the cut.
             Err(_) if !event.terminated => return Ok(Read::Cut(None)),

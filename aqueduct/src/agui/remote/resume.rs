@@ -11,7 +11,7 @@ use aqueduct_core::agent::CallContext;
 use aqueduct_core::{ByteString, RunFailure, RunId};
 use aqueduct_transport_http::EventPosition;
 use aqueduct_transport_http::sse::Event;
-use aqueduct_transport_http::{ClientError, SseStream};
+use aqueduct_transport_http::{Error as HttpError, SseStream};
 use bytes::Bytes;
 
 use super::Shared;
@@ -43,6 +43,22 @@ impl Position {
     /// Returns the position before the first event.
     pub(super) fn new(run: RunId) -> Self {
         Self { run, last_id: None, attempts: 0 }
+    }
+
+    /// Returns the position of a run that was taken over: its stream is read from the start.
+    pub(super) fn at_start(run: RunId) -> Self {
+        let last_id = Some(EventPosition::start(run.clone()).to_string().into());
+        Self { last_id, ..Self::new(run) }
+    }
+
+    /// Returns the id of the run at the agent.
+    pub(super) fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// Returns the id of the last event.
+    pub(super) fn last_id(&self) -> Option<&ByteString> {
+        self.last_id.as_ref()
     }
 
     /// Returns `true` if no id of the run was received.
@@ -97,7 +113,8 @@ fn events_url(url: &str, run: &RunId) -> Option<String> {
             write!(encoded, "%{byte:02X}").ok()?;
         }
     }
-    Some(format!("{gateway}/runs/{encoded}/events?protocolVersion=1.0"))
+    // Merged, the stream of a takeover could lack the id at which the log ends.
+    Some(format!("{gateway}/runs/{encoded}/events?protocolVersion=1.0&merge=false"))
 }
 
 impl Shared {
@@ -124,7 +141,7 @@ impl Shared {
         opened.map_err(|error| {
             let failure = failure_of(&error);
             match error {
-                ClientError::NotAStream(answer) if answer.status().is_client_error() => {
+                HttpError::NotAStream(answer) if answer.status().is_client_error() => {
                     let message = format!(
                         "the stream was cut, and the agent does not know the run: {}",
                         failure.message
@@ -145,7 +162,10 @@ mod tests {
     fn a_run_is_found_beside_the_agents_of_its_gateway() {
         let url = |url: &str, run: &str| events_url(url, &RunId::from(run));
         let found = url("http://host:1/base/agents/story?x=1", "a b/ä%");
-        assert_eq!(found.unwrap(), "http://host:1/base/runs/a%20b%2F%C3%A4%25/events?protocolVersion=1.0");
+        assert_eq!(
+            found.unwrap(),
+            "http://host:1/base/runs/a%20b%2F%C3%A4%25/events?protocolVersion=1.0&merge=false"
+        );
         for other in ["http://host/run", "http://host/agents/", "http://host/agents/a/run"] {
             assert_eq!(url(other, "r"), None, "{other}");
         }

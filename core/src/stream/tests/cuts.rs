@@ -1,8 +1,9 @@
 //! A cut, an error or a cancel at every position of a stream that has every kind of block open somewhere.
 
 use super::*;
-use crate::run::RunFailure;
+use crate::run::{RunFailure, RunInfo};
 use crate::source::Source;
+use crate::stream::StreamContext;
 
 fn busy_stream() -> Vec<SourceEvent> {
     let sub = Source::root().child("sub");
@@ -59,4 +60,20 @@ fn a_cancel_at_every_position_ends_everything_as_cancelled() {
         let Some(BlockEvent::RunFinished(end)) = out.last() else { panic!("cancel at {at}") };
         assert_eq!(end.outcome, RunOutcome::Cancelled);
     }
+}
+
+#[test]
+fn a_context_has_ended_before_its_last_event_is_polled_and_is_finished_after() {
+    let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+    context.handle_update(text("m", "a")).unwrap();
+    assert!(!context.is_ended() && !context.is_finished());
+    context.handle_cancel();
+    assert!(context.is_ended() && !context.is_finished());
+    let out: Vec<_> = std::iter::from_fn(|| context.poll_event()).collect();
+    assert!(context.is_finished());
+    let Some(BlockEvent::RunFinished(end)) = out.last() else { panic!("{}", trace(&out)) };
+    assert_eq!(end.outcome, RunOutcome::Cancelled);
+    let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+    while context.poll_event().is_some() {}
+    assert!(!context.is_finished(), "all events are polled, but the run has not ended");
 }

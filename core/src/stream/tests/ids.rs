@@ -1,11 +1,16 @@
 //! Ids of the source that are emitted as they are, and the messages that calls are attached to.
 
+use serde_json::{Value, json};
+
 use super::{finished, result, text, thinking, tool};
-use crate::RunInfo;
 use crate::event::{BlockEvent, SpanKind};
+use crate::id::ToolCallId;
+use crate::run::Interrupt;
+use crate::source::Source;
 use crate::stream::{Limits, StreamContext};
 use crate::testing::InvariantChecker;
 use crate::update::{SourceEvent, Update};
+use crate::{RunInfo, wellknown};
 
 fn keeping(known: &[&str]) -> StreamContext {
     StreamContext::new(RunInfo::new("thread", "run")).with_kept_ids(known.iter().copied())
@@ -172,4 +177,74 @@ fn right_arguments_that_come_late_take_the_place_of_the_first_ones() {
         let pending: Vec<_> = end.pending_calls.iter().map(ToString::to_string).collect();
         assert_eq!(pending, if answered { vec![] } else { vec![corrected[0].0.clone()] });
     }
+}
+
+fn sealed(id: &str) -> Update {
+    Update::custom(wellknown::SEALED, json!({ "subtype": "message", "id": id, "value": "x" }))
+}
+
+/// Returns lane, name and value of custom content.
+fn customs(events: &[BlockEvent]) -> Vec<(String, String, Value)> {
+    let custom = |event: &BlockEvent| match event {
+        BlockEvent::Custom(custom) => {
+            Some((custom.lane.source.path().to_owned(), custom.name.to_string(), custom.value.clone()))
+        }
+        _ => None,
+    };
+    events.iter().filter_map(custom).collect()
+}
+
+#[test]
+fn an_encrypted_form_has_the_emitted_id_and_the_lane_of_its_message() {
+    let sub = Source::root().child("sub");
+    let of = |id: &str| json!({ "subtype": "message", "id": id, "value": "x" });
+    let root = |name: &str, value: Value| (Source::root().path().to_owned(), name.to_owned(), value);
+    let updates = vec![text("m1", "a"), sealed("m1"), sealed("m1").from_source(&sub), sealed("m9")];
+    let events = events(StreamContext::new(RunInfo::new("thread", "run")), updates);
+    assert_eq!(
+        customs(&events),
+        [
+            root(wellknown::SEALED, of("run/2")),
+            root(wellknown::SEALED, of("run/2")),
+            root(wellknown::RAW, json!({ "event": of("m9") })),
+        ]
+    );
+}
+
+#[test]
+fn an_interrupt_names_its_call_by_the_emitted_id() {
+    let asked = |source: &Source| {
+        let mut interrupt = Interrupt::new("i1", "tool_call");
+        interrupt.tool_call_id = Some("c1".into());
+        SourceEvent::InterruptRequested { source: source.clone(), interrupt }
+    };
+    for source in [Source::root(), Source::root().child("sub")] {
+        // The thread has a call of that id already, so this one gets another.
+        let known: ToolCallId = "c1".into();
+        let mut context = StreamContext::new(RunInfo::new("thread", "run")).with_known_calls([&known]);
+        context.handle_update(tool("c1", "look", "{}")).unwrap();
+        context.handle_event(asked(&source)).unwrap();
+        let call = std::iter::from_fn(|| context.poll_event()).find_map(|event| match event {
+            BlockEvent::InterruptRequested(pending) => pending.interrupt.tool_call_id,
+            _ => None,
+        });
+        assert_eq!(call, Some("run/2".into()));
+    }
+}
+
+#[test]
+fn a_call_that_is_replaced_stays_in_its_message() {
+    let updates = vec![
+        text("m1", "Let me look."),
+        tool("c1", "look", "{\"a\":1}").in_message("m1"),
+        tool("c1", "look", "{\"b\":2}").in_message("m1").replace(),
+    ];
+    assert_eq!(ids(&events(keeping(&[]), updates)), ["text m1", "call c1 of m1", "call run/2 of m1"]);
+}
+
+#[test]
+fn an_id_of_256_bytes_is_kept_and_a_longer_one_is_not() {
+    let (fits, longer) = ("x".repeat(256), "y".repeat(257));
+    let updates = vec![text(&fits, "a").last(), text(&longer, "b").last()];
+    assert_eq!(ids(&events(keeping(&[]), updates)), [format!("text {fits}"), "text run/2".to_owned()]);
 }

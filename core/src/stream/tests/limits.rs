@@ -113,3 +113,39 @@ fn remembered_blocks_are_forgotten_oldest_first() {
     let out: Vec<_> = std::iter::from_fn(|| context.poll_event()).collect();
     assert_eq!(codes(&out).matches("T+").count(), 4, "{}", trace(&out));
 }
+
+#[test]
+fn arguments_without_a_name_are_held_up_to_the_limit() {
+    let limits = Limits { bytes_per_block: 10, ..Limits::default() };
+    let mut context = StreamContext::with_limits(RunInfo::new("t", "r"), limits);
+    for fragment in ["12345", "67890"] {
+        context.handle_update(arguments("c", fragment)).unwrap();
+    }
+    assert!(context.handle_update(arguments("c", "1")).is_err());
+    context
+        .handle_update(arguments("c", "1234567890").snapshot())
+        .expect("it takes the place of what is held");
+    context.handle_update(arguments("c", "").snapshot()).unwrap();
+    context.handle_update(tool("c", "look", "")).unwrap();
+    let out: Vec<_> = std::iter::from_fn(|| context.poll_event()).collect();
+    assert_eq!(deltas(&out, SpanKind::ToolUse), ["1234567890"], "an empty one takes no place");
+}
+
+#[test]
+fn a_name_has_64_kib_at_most_by_default() {
+    let step =
+        |length: usize| SourceEvent::StepStarted { source: Source::root(), name: "x".repeat(length).into() };
+    let mut context = StreamContext::new(RunInfo::new("t", "r"));
+    context.handle_event(step(64 * 1024)).unwrap();
+    assert!(context.handle_event(step(64 * 1024 + 1)).is_err());
+}
+
+#[test]
+fn a_block_that_takes_the_place_of_another_needs_no_room() {
+    let limits = Limits { open_blocks: 1, ..Limits::default() };
+    let mut context = StreamContext::with_limits(RunInfo::new("t", "r"), limits);
+    for update in [text("m1", "a"), text("m2", "b"), text("m2", "c")] {
+        context.handle_update(update).unwrap();
+    }
+    assert!(context.handle_update(text("m3", "d").on_track("other")).is_err());
+}

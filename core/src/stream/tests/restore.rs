@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use crate::RunInfo;
 use crate::event::BlockEvent;
+use crate::source::Source;
 use crate::stream::{Limits, StreamContext};
 use crate::testing::{InvariantChecker, arb_ending, arb_source_events, scenarios};
 use crate::update::SourceEvent;
@@ -65,6 +66,27 @@ fn every_scenario_goes_on_as_if_nothing_had_been() {
             }
         }
     }
+}
+
+#[test]
+fn a_run_goes_on_under_the_id_that_it_was_shown_under() {
+    let mut first = StreamContext::new(info()).with_shown_id("shown".into());
+    let mut second = StreamContext::resuming(info(), Limits::default());
+    for event in drain(&mut first) {
+        second.handle_past(&event);
+    }
+    second.handle_eof();
+    let Some(BlockEvent::RunFailed(end)) = drain(&mut second).pop() else { panic!("no end") };
+    assert_eq!(end.run.run_id.as_str(), "shown");
+}
+
+#[test]
+fn the_innermost_of_two_steps_of_one_name_ends_first_after_a_restart() {
+    let source = Source::root;
+    let started = || SourceEvent::StepStarted { source: source(), name: "a".into() };
+    let ended = || SourceEvent::StepFinished { source: source(), name: "a".into() };
+    let (_, whole, resumed) = cut(&[started(), started(), ended(), ended()], 2, false);
+    assert_eq!(resumed, whole);
 }
 
 proptest! {

@@ -657,6 +657,21 @@ fn seals_after_the_end_of_a_thought_do_not_make_it_be_said_again() {
 }
 
 #[test]
+fn the_end_of_a_message_counts_in_a_closed_lane() {
+    let sub = Source::root().child("research");
+    let of = |update: Update| SourceEvent::Update(update.from_source(&sub));
+    let out = run_to_end([
+        of(text("m", "aa")),
+        SourceEvent::LaneClosed { source: sub.clone(), outcome: LaneOutcome::Success(None) },
+        of(text("m", "").last()),
+        of(text("m", "a").snapshot()),
+        SourceEvent::Finished { outcome: RunOutcome::Success, result: None },
+    ]);
+    assert_eq!(deltas(&out, SpanKind::Text), ["aa", "a"]);
+    assert!(!trace(&out).contains("replaces="), "{}", trace(&out));
+}
+
+#[test]
 fn tool_progress_is_shown_at_once_and_is_not_the_result() {
     let mut progress = result("c", "");
     if let ContentBlock::ToolResult(result) = &mut progress.block {
@@ -695,4 +710,28 @@ fn shared_values_are_never_mutated() {
     update.details_mut().metadata = Some(Arc::clone(&metadata));
     run([update]);
     assert!(metadata.is_empty());
+}
+
+#[test]
+fn a_result_belongs_to_the_lane_that_has_it_and_not_to_those_inside() {
+    let (outer, inner) = (Source::root().child("a"), Source::root().child("a").child("b"));
+    let result = Some(serde_json::json!(42));
+    let events = vec![
+        SourceEvent::LaneOpened(inner),
+        SourceEvent::LaneClosed { source: outer, outcome: LaneOutcome::Success(result.clone()) },
+    ];
+    let outcomes: Vec<LaneOutcome> = run_events(events)
+        .into_iter()
+        .filter_map(|event| match event {
+            BlockEvent::LaneClosed { outcome, .. } => Some(*outcome),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(outcomes, [LaneOutcome::Success(None), LaneOutcome::Success(result)]);
+}
+
+#[test]
+fn a_last_fragment_ends_its_block_however_it_is_appended() {
+    let out = run([text("m", "a"), text("m", "b").last(), text("m", "c")]);
+    assert_eq!(codes(&out), "RS T+ T T T- T+ T T- RF");
 }

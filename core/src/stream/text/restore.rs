@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{EmittedText, Key, Owner, Span, TextSpans};
 use crate::event::{BlockEvent, BlockHead, EndReason, SpanKind};
-use crate::fingerprint::hash_bytes;
+use crate::fingerprint::hash_text;
 use crate::stream::outlet::Outlet;
 use crate::update::Channel;
 
@@ -21,7 +21,7 @@ impl TextSpans {
             }
             BlockEvent::ThinkingEncrypted { block, value } => {
                 if let Some(span) = self.span_of(block) {
-                    span.emitted.sealed = Some(hash_bytes(0, value.as_bytes()));
+                    span.emitted.sealed = Some(hash_text(value));
                 }
             }
             BlockEvent::BlockEnded { block, reason } => self.restore_end(block, *reason, out),

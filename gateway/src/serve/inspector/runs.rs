@@ -239,8 +239,8 @@ fn told_cost(value: &Value) -> Option<f64> {
 /// Returns the last message of the user in a recorded input.
 fn prompt_of(input: &Value) -> String {
     let messages = input.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let said = messages.iter().rev().find(|message| message.get("role").is_some_and(|role| role == "user"));
-    match said.and_then(|message| message.get("content")) {
+    let prompt = messages.iter().rev().find(|message| message.get("role").is_some_and(|role| role == "user"));
+    match prompt.and_then(|message| message.get("content")) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => {
             let texts = parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str));

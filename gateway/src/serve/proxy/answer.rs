@@ -4,7 +4,7 @@ use aqueduct::remote::{BUSY, CIRCUIT_OPEN, REFUSED, TIMEOUT, UNAUTHORIZED, UNREA
 use aqueduct_adapter_a2a::relay::PassingCall;
 use aqueduct_adapter_a2a::server::ServerError;
 use aqueduct_core::RunFailure;
-use aqueduct_transport_http::{ClientError, Refusal, RefusalReason};
+use aqueduct_transport_http::{Error as HttpError, Refusal, RefusalReason};
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -39,7 +39,7 @@ const MEDIA_TYPES: [&str; 5] = [
 pub(super) type Answer = http::Response<AnswerBody>;
 
 /// A streamed body.
-pub(super) type Chunks = BoxStream<'static, Result<Bytes, ClientError>>;
+pub(super) type Chunks = BoxStream<'static, Result<Bytes, HttpError>>;
 
 pub(super) enum AnswerBody {
     Whole(Bytes),
@@ -75,14 +75,14 @@ pub(super) fn passed_back(headers: &HeaderMap) -> HeaderMap {
 pub(super) fn refuse_call(call: &PassingCall<'_>, is_rpc: bool, error: &ServerError) -> Response {
     let (status, body) = if is_rpc {
         let id = call.id.unwrap_or("null");
-        let told = json!({ "code": error.code(), "message": error.message, "data": error.details() });
+        let body = json!({ "code": error.code(), "message": error.message, "data": error.details() });
         let status = if error.is_of_http() { error.http_status() } else { 200 };
-        (status, format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{told}}}"))
+        (status, format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{body}}}"))
     } else {
         let status = error.http_status();
         let (name, details) = (error.grpc_code().name(), error.details());
-        let told = json!({ "code": status, "status": name, "message": error.message, "details": details });
-        (status, json!({ "error": told }).to_string())
+        let body = json!({ "code": status, "status": name, "message": error.message, "details": details });
+        (status, json!({ "error": body }).to_string())
     };
     let mut response = json_response(status, body);
     if let Some(exceeded) = error.exceeded {

@@ -6,7 +6,7 @@ use aqueduct_adapter_a2a::card::Endpoint;
 use aqueduct_adapter_a2a::version::{VERSION_HEADER, Version};
 use aqueduct_core::RunFailure;
 use aqueduct_core::service::Proof;
-use aqueduct_transport_http::{ClientError, sse};
+use aqueduct_transport_http::{Error as HttpError, sse};
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -43,7 +43,7 @@ impl Callee {
                 request.extensions_mut().insert(proof.clone());
                 if let Err(failure) = ask_served(servers, name, request).await {
                     let reason = &*failure.message;
-                    tracing::warn!(reason, "a sub-agent of a run that was stopped could not be told");
+                    tracing::warn!(reason, "a sub-agent of a run that was stopped could not be cancelled");
                 }
             }
         }
@@ -53,9 +53,9 @@ impl Callee {
 pub(super) async fn ask_agent(source: &RemoteAgent, request: Request<Bytes>) -> Result<Answer, RunFailure> {
     match source.connection().client().open_bytes(request, sse::is_event_stream).await {
         Ok((head, stream)) => Ok(head.map(|()| AnswerBody::Stream(stream.boxed()))),
-        Err(ClientError::NotAStream(response)) => Ok(response.map(AnswerBody::Whole)),
+        Err(HttpError::NotAStream(response)) => Ok(response.map(AnswerBody::Whole)),
         Err(error) => {
-            if matches!(error, ClientError::Connect { .. }) {
+            if matches!(error, HttpError::Connect { .. }) {
                 source.forget_card();
             }
             Err(failure_of(&error))
@@ -66,7 +66,7 @@ pub(super) async fn ask_agent(source: &RemoteAgent, request: Request<Bytes>) -> 
 async fn ask_served(servers: &Servers, name: &str, request: Request<Bytes>) -> Result<Answer, RunFailure> {
     let (head, body) = servers.answer(name, request.map(Body::from)).await.into_parts();
     let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let cut = |reason: String| ClientError::Cut { upstream: "this gateway".to_owned(), reason };
+    let cut = |reason: String| HttpError::Cut { upstream: "this gateway".to_owned(), reason };
     let body = if kind.is_some_and(sse::is_event_stream) {
         let chunks = body.into_data_stream().map_err(move |error| cut(error.to_string()));
         AnswerBody::Stream(chunks.boxed())

@@ -1,6 +1,6 @@
 //! Splits a stream of server-sent events between events. The bytes are unchanged.
 
-use aqueduct_transport_http::{ClientError, sse};
+use aqueduct_transport_http::{Error as HttpError, sse};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
@@ -43,8 +43,8 @@ pub(super) fn data_of(piece: &Bytes) -> Option<String> {
 }
 
 /// Returns the error of a stream that was cut.
-pub(super) fn cut(reason: impl Into<String>) -> ClientError {
-    ClientError::Cut { upstream: "the agent".to_owned(), reason: reason.into() }
+pub(super) fn cut(reason: impl Into<String>) -> HttpError {
+    HttpError::Cut { upstream: "the agent".to_owned(), reason: reason.into() }
 }
 
 /// Finds the ends of events: a line end directly after a line end.

@@ -34,7 +34,7 @@ use super::relay::{CHUNKS, SHOWN_AFTER, caller_gone};
 use super::tap;
 use crate::service::Gateway;
 use crate::tee::Tapped;
-use crate::tee::clue::LANE_HEADER;
+use crate::tee::relation::LANE_HEADER;
 
 /// The status code `UNAVAILABLE`.
 const UNAVAILABLE: i32 = 14;
@@ -191,6 +191,7 @@ impl Relay {
         let mut is_shown = false;
         loop {
             tokio::select! {
+                biased;
                 answer = &mut answering => return Some(answer),
                 () = to.closed() => return None,
                 () = &mut shown, if !is_shown => {
@@ -206,6 +207,7 @@ impl Relay {
         let mut is_cancelled = false;
         loop {
             tokio::select! {
+                biased;
                 () = to.closed() => return self.lane.handle_failure(caller_gone()).await,
                 task = self.lane.cancel_wanted(), if !is_cancelled => {
                     is_cancelled = true;

@@ -22,22 +22,21 @@ mod contexts;
 mod events;
 mod grpc;
 mod owners;
+mod passage;
 mod raise;
 mod relay;
 
 use std::sync::Arc;
 
 use aqueduct::a2a::{RemoteAgent, Servers};
-use aqueduct::remote::unsent;
-use aqueduct_adapter_a2a::card::{Endpoint, WELL_KNOWN_PATHS};
+use aqueduct_adapter_a2a::card::WELL_KNOWN_PATHS;
 use aqueduct_adapter_a2a::mark::EXTENSION;
-use aqueduct_adapter_a2a::relay::{CallScope, PassingCall, PassingKind, Reach, query_contexts};
-use aqueduct_adapter_a2a::server::{ServerError, turn_of};
+use aqueduct_adapter_a2a::relay::PassingCall;
+use aqueduct_adapter_a2a::server::turn_of;
 use aqueduct_adapter_a2a::version::{
     Binding, EXTENSIONS_HEADER, EXTENSIONS_HEADER_V03, VERSION_HEADER, Version,
 };
 use aqueduct_adapter_a2a::wire::Dialect;
-use aqueduct_core::Principal;
 use aqueduct_core::service::Proof;
 use aqueduct_runlog::RunMeta;
 use aqueduct_runs::RunPlace;
@@ -51,22 +50,20 @@ use futures_util::StreamExt as _;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use hyper::body::Body as _;
-use serde_json::Value;
 
-use self::answer::{Answer, AnswerBody, passed_back, refuse, refuse_call};
-use self::callee::{Callee, ask_agent};
-use self::card::{card, own_card, place};
-use self::contexts::Renames;
+use self::answer::{Answer, AnswerBody, passed_back, refuse};
+use self::callee::Callee;
+use self::card::card;
 pub(super) use self::grpc::mount_grpc;
-use self::owners::{Owners, admit_push};
+use self::passage::Passage;
 use self::raise::Question;
 use self::relay::Relay;
 use crate::config::CardAccess;
 use crate::service::{AgentEntry, Gateway};
 use crate::source::Forwarded;
 use crate::tee::call::LaneCall;
-use crate::tee::clue::{LANE_HEADER, TOKEN_METADATA};
-use crate::tee::{Requester, Tapped, Trail};
+use crate::tee::relation::LANE_HEADER;
+use crate::tee::{Requester, Tapped};
 
 /// Request headers that are forwarded to the agent, beside trace context and configured headers.
 const PASSED: [&str; 7] = [
@@ -287,159 +284,6 @@ fn is_below(rest: &str) -> bool {
     let dots =
         |segment: &str| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
     !rest.contains('\\') && !rest.split('/').any(dots)
-}
-
-/// One forwarded call.
-struct Passage<'p> {
-    gateway: &'p Arc<Gateway>,
-    servers: &'p Servers,
-    agent: &'p Arc<AgentEntry>,
-    /// The stored form of the caller's principal.
-    owner: &'p String,
-    source: RemoteAgent,
-    parts: &'p Parts,
-    body: &'p Bytes,
-    rest: &'p str,
-}
-
-impl Passage<'_> {
-    async fn run(&self, call: PassingCall<'_>, door: Endpoint, forwarded: Forwarded) -> Response {
-        let (is_rpc, owners) = (self.rest.is_empty(), self.owners());
-        let scope = self.scope(is_rpc);
-        let push = self.gateway.config().server.push;
-        let admitted = match (&owners, &scope) {
-            (Some(owners), scope) => owners.admit(scope.as_ref(), &self.named_contexts(), push).await,
-            (None, Some(scope)) => admit_push(scope, push).map(|()| Renames::default()),
-            (None, None) => Ok(Renames::default()),
-        };
-        let renames = match admitted {
-            Ok(renames) => renames,
-            Err(error) => return refuse_call(&call, is_rpc, &error),
-        };
-        let place = match self.place(call.kind) {
-            Ok(place) => place,
-            Err(error) => return refuse_call(&call, is_rpc, &error),
-        };
-        let dialect = door.binding.dialect(door.version);
-        let lane = tap(self.gateway, (self.agent, self.owner), &self.parts.headers, &call, dialect).await;
-        let trail = lane.as_ref().map(Tapped::trail).unwrap_or_default();
-        let request = match self.request(&door, &renames, forwarded.clone(), &trail) {
-            Ok(request) => request,
-            Err(what) => return refuse(&call, &unsent(what)),
-        };
-        // The lane of the relay holds its own.
-        drop(trail);
-        let answered = match lane {
-            None => ask_agent(&self.source, request).await,
-            Some(lane) => {
-                let source = self.source.clone();
-                let (asked, frame) = (request.clone(), self.agent.config.limits.frame);
-                let relay = Relay::new(Callee::Agent { source, door, forwarded }, lane);
-                relay.raising(|| Question::new(asked, dialect, frame)).answer(request).await
-            }
-        };
-        let reach = scope.map_or(Reach::Unknown, |scope| scope.reach);
-        let answered = match (owners, answered) {
-            (Some(owners), Ok(answer)) => owners.filter(reach, renames, answer).await,
-            (_, answered) => answered,
-        };
-        match answered {
-            Ok(answer) => held(
-                place,
-                respond(answer, |whole| match call.kind {
-                    PassingKind::ExtendedCard => self.moved(whole),
-                    _ => Body::from(whole),
-                }),
-            ),
-            Err(failure) => refuse(&call, &failure),
-        }
-    }
-
-    /// Reserves a place among the runs of the caller for a call in which the agent works, as for a run that the gateway
-    /// drives.
-    fn place(&self, kind: PassingKind) -> Result<Option<RunPlace>, ServerError> {
-        if !matches!(kind, PassingKind::Send | PassingKind::Subscribe) {
-            return Ok(None);
-        }
-        let principal = Principal::from_stored(self.owner);
-        Ok(self.gateway.runs().take_place(&principal, &caller(self.parts))?)
-    }
-
-    /// Returns the owners of the agent's tasks, or `None` if all callers are one principal.
-    fn owners(&self) -> Option<Owners> {
-        Owners::new(self.gateway, &self.agent.name, self.owner, self.agent.config.limits.frame)
-    }
-
-    /// Returns the contexts that the query of the call names.
-    fn named_contexts(&self) -> Vec<String> {
-        let query = self.parts.uri.query().filter(|_| !self.rest.is_empty());
-        query.map(query_contexts).unwrap_or_default()
-    }
-
-    /// Returns the tasks and contexts that the call accesses, or `None` if the call cannot be parsed.
-    fn scope(&self, is_rpc: bool) -> Option<CallScope> {
-        let body = std::str::from_utf8(self.body).ok()?;
-        if is_rpc {
-            return CallScope::of_jsonrpc(body);
-        }
-        CallScope::of_rest(self.parts.method.as_str(), self.rest, body)
-    }
-
-    /// Builds the request to the agent.
-    fn request(
-        &self,
-        door: &Endpoint,
-        renames: &Renames,
-        forwarded: Forwarded,
-        trail: &Trail,
-    ) -> Result<http::Request<Bytes>, String> {
-        let mut url = door.url.clone();
-        if door.binding == Binding::HttpJson {
-            let base = url.trim_end_matches('/');
-            // Cards of 0.3 name the address with or without the prefix `/v1`; the route always contains it.
-            let base = base.strip_suffix("/v1").filter(|_| self.rest.starts_with("v1/")).unwrap_or(base);
-            url = format!("{base}/{}", self.rest);
-            if let Some(query) = self.parts.uri.query() {
-                url = format!("{url}?{}", renames.query(query));
-            }
-        }
-        let passed = PASSED.iter().filter_map(|name| {
-            let value = self.parts.headers.get(*name)?.to_str().ok()?;
-            (!forwarded.has(name)).then_some((*name, value))
-        });
-        // A compressed response could not be copied to the lane.
-        let passed: Vec<(&str, &str)> = passed.chain([("accept-encoding", "identity")]).collect();
-        let body = self.sent_body(renames, trail.token());
-        let forwarded = forwarded.with_baggage(&self.parts.headers).marked(trail);
-        self.source.connection().request(self.parts.method.as_str(), &url, &passed, &forwarded, body)
-    }
-
-    /// Returns the body for the agent.
-    fn sent_body(&self, renames: &Renames, token: Option<&str>) -> Bytes {
-        let Ok(text) = std::str::from_utf8(self.body) else { return self.body.clone() };
-        let changed = renames.body(text, self.rest.is_empty());
-        let text = changed.as_deref().unwrap_or(text);
-        let marked = token.and_then(|token| {
-            let call = match self.rest {
-                "" => PassingCall::of_jsonrpc(text),
-                rest => PassingCall::of_rest(self.parts.method.as_str(), rest, text),
-            };
-            call.with_metadata(TOKEN_METADATA, token)
-        });
-        marked.or(changed).map_or_else(|| self.body.clone(), Bytes::from)
-    }
-
-    /// Rewrites a card inside a response.
-    fn moved(&self, bytes: Bytes) -> Body {
-        let Ok(mut answer) = serde_json::from_slice::<Value>(&bytes) else { return Body::from(bytes) };
-        let here = own_card(self.servers, self.agent, self.parts);
-        let card = if self.rest.is_empty() { answer.get_mut("result") } else { Some(&mut answer) };
-        if let Some(card) = card.and_then(Value::as_object_mut) {
-            place(card, &here);
-            self.servers.sign(card);
-        }
-        Body::from(answer.to_string())
-    }
 }
 
 #[cfg(test)]

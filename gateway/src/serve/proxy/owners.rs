@@ -24,7 +24,7 @@ use aqueduct_adapter_a2a::wire::ErrorKind;
 use aqueduct_core::{RunFailure, RunId, Timestamp};
 use aqueduct_runlog::{LogError, Remains, RunLog, RunMeta};
 use aqueduct_runs::now;
-use aqueduct_transport_http::ClientError;
+use aqueduct_transport_http::Error as HttpError;
 use aqueduct_transport_http::sse::{DecodeLimits, Decoder};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -236,7 +236,7 @@ impl Owners {
                     Ok(true) => decoder = None,
                     Err(failure) => {
                         let reason = failure.message.to_string();
-                        let cut = ClientError::Cut { upstream: "the agent".to_owned(), reason };
+                        let cut = HttpError::Cut { upstream: "the agent".to_owned(), reason };
                         return Some((Err(cut), (known, futures_util::stream::empty().boxed(), None)));
                     }
                 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use aqueduct_adapter_a2a::relay::{continue_event, reply_body};
 use aqueduct_adapter_a2a::wire::Dialect;
 use aqueduct_core::{InterruptReply, RunFailure};
-use aqueduct_transport_http::ClientError;
+use aqueduct_transport_http::Error as HttpError;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -98,15 +98,12 @@ impl Relay {
     }
 
     /// Forwards a stream whose interrupts are raised.
-    pub(super) async fn carry_asking(
-        &mut self,
-        stream: Chunks,
-        to: mpsc::Sender<Result<Bytes, ClientError>>,
-    ) {
+    pub(super) async fn carry_asking(&mut self, stream: Chunks, to: mpsc::Sender<Result<Bytes, HttpError>>) {
         let frame = self.question.as_ref().map_or(0, |question| question.frame);
         let (mut stream, mut is_told, mut is_reply) = (by_event(stream, frame), false, false);
         loop {
             let next = tokio::select! {
+                biased;
                 () = to.closed() => return self.caller_is_gone().await,
                 task = self.lane.cancel_wanted(), if !is_told => {
                     is_told = true;
@@ -155,10 +152,11 @@ impl Relay {
 }
 
 /// Waits for [`KEEP_ALIVE`], then sends a comment to the caller. Returns `true` if the caller has disconnected.
-fn idle(to: &mpsc::Sender<Result<Bytes, ClientError>>) -> BoxFuture<'static, bool> {
+fn idle(to: &mpsc::Sender<Result<Bytes, HttpError>>) -> BoxFuture<'static, bool> {
     let to = to.clone();
     Box::pin(async move {
         tokio::select! {
+            biased;
             () = to.closed() => true,
             () = tokio::time::sleep(KEEP_ALIVE) => {
                 // A caller with a full queue needs no comment.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aqueduct::remote::{describe_refusal, failure_of, is_json};
 use aqueduct_core::RunFailure;
-use aqueduct_transport_http::ClientError;
+use aqueduct_transport_http::Error as HttpError;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::sync::{mpsc, oneshot};
@@ -91,6 +91,7 @@ impl Relay {
         let mut is_shown = false;
         loop {
             tokio::select! {
+                biased;
                 answer = &mut asked => return Some(answer),
                 () = to.closed() => return None,
                 () = &mut shown, if !is_shown => {
@@ -144,6 +145,7 @@ impl Relay {
 
     async fn raise_whole(&mut self, to: &mut Respond) -> Raised {
         tokio::select! {
+            biased;
             () = to.closed() => Raised::Gone,
             raised = self.raise(|| Box::pin(std::future::pending())) => raised,
         }
@@ -172,13 +174,14 @@ impl Relay {
     }
 
     /// Forwards a stream to the caller, each chunk after its copy was sent to the lane.
-    async fn carry(&mut self, mut stream: Chunks, to: mpsc::Sender<Result<Bytes, ClientError>>) {
+    async fn carry(&mut self, mut stream: Chunks, to: mpsc::Sender<Result<Bytes, HttpError>>) {
         if self.question.is_some() && self.compressed.is_none() {
             return self.carry_asking(stream, to).await;
         }
         let mut is_told = false;
         loop {
             tokio::select! {
+                biased;
                 () = to.closed() => return self.caller_is_gone().await,
                 task = self.lane.cancel_wanted(), if !is_told => {
                     is_told = true;
@@ -206,8 +209,8 @@ impl Relay {
 
     pub(super) async fn fail_stream(
         &mut self,
-        error: ClientError,
-        to: &mpsc::Sender<Result<Bytes, ClientError>>,
+        error: HttpError,
+        to: &mpsc::Sender<Result<Bytes, HttpError>>,
     ) {
         self.lane.handle_failure(failure_of(&error)).await;
         to.send(Err(error)).await.ok();
@@ -234,6 +237,6 @@ pub(super) fn caller_gone() -> RunFailure {
     RunFailure::new(CALLER_GONE, message)
 }
 
-fn relayed(chunks: mpsc::Receiver<Result<Bytes, ClientError>>) -> Chunks {
+fn relayed(chunks: mpsc::Receiver<Result<Bytes, HttpError>>) -> Chunks {
     futures_util::stream::unfold(chunks, async |mut chunks| Some((chunks.recv().await?, chunks))).boxed()
 }

@@ -14,7 +14,7 @@
 //! pace = "50ms"                 # between words and fragments
 //!
 //! [[step]]                      # if no rule fits
-//! text = "You said: {prompt}"
+//! text = "You wrote: {prompt}"
 //! ```
 //!
 //! | module | what |
@@ -66,7 +66,7 @@ const REMEMBERED_THREADS: usize = 10_000;
 impl Script {
     /// Parses a script that is part of the program.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
-        Self::read(Path::new("script"), text).map_err(|errors| told(&errors))
+        Self::read(Path::new("script"), text).map_err(|errors| joined(&errors))
     }
 
     /// Parses the text of the script at `path`.
@@ -78,7 +78,7 @@ impl Script {
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("the script {} cannot be read", path.display()))?;
-        Self::read(path, &text).map_err(|errors| told(&errors))
+        Self::read(path, &text).map_err(|errors| joined(&errors))
     }
 
     /// Returns the first rule that matches, and its index.
@@ -90,7 +90,7 @@ impl Script {
     }
 }
 
-fn told(errors: &[ConfigError]) -> anyhow::Error {
+fn joined(errors: &[ConfigError]) -> anyhow::Error {
     let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
     anyhow::anyhow!(words.join("\n"))
 }

@@ -4,7 +4,7 @@ use aqueduct_runlog::{MemoryLog, RunMeta};
 use aqueduct_runs::RunHandle;
 
 use super::*;
-use crate::tee::clue::trace_id;
+use crate::tee::relation::trace_id;
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const ALL: [RelateBy; 3] = [RelateBy::Token, RelateBy::Trace, RelateBy::Context];

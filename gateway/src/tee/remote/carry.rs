@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::words::{Announcement, PIECE, Piece, TextPieces, Word, value};
 use crate::service::Gateway;
-use crate::tee::Trail;
+use crate::tee::RunContext;
 use crate::tee::call::LaneCall;
 use crate::tee::lane::{LANE_LOST, PATIENCE};
 use crate::tee::relate::RemoteRun;
@@ -37,7 +37,7 @@ struct OwnerState {
 #[derive(Debug)]
 pub(crate) struct RemoteLane {
     side: SideRun,
-    trail: Trail,
+    run_context: RunContext,
     owner: watch::Receiver<OwnerState>,
     text: TextPieces,
     metrics: Arc<Metrics>,
@@ -56,14 +56,15 @@ impl RemoteLane {
         let metrics = Arc::clone(gateway.metrics());
         let mut lane = Self {
             side,
-            trail: Trail::None,
+            run_context: RunContext::None,
             owner,
             text: TextPieces::default(),
             metrics,
             is_lost: false,
             is_whole: false,
         };
-        let announcement = Announcement { side: lane.side.id().to_string(), clue: remote.clue.clone(), call };
+        let announcement =
+            Announcement { side: lane.side.id().to_string(), relation: remote.relation.clone(), call };
         let sent = gateway.log().control(&remote.run, Control::Message(value(&announcement))).await;
         let granted = match sent {
             Ok(()) => lane.granted().await,
@@ -72,17 +73,17 @@ impl RemoteLane {
                 None
             }
         };
-        if let Some(trail) = granted {
-            lane.trail = trail;
+        if let Some(run_context) = granted {
+            lane.run_context = run_context;
             return Some(lane);
         }
         lane.close(None).await;
         None
     }
 
-    async fn granted(&mut self) -> Option<Trail> {
-        let heard = self.owner.wait_for(|owner| owner.granted.is_some() || owner.is_over);
-        let word = if let Ok(owner) = tokio::time::timeout(ANSWER_WAIT, heard).await {
+    async fn granted(&mut self) -> Option<RunContext> {
+        let granted = self.owner.wait_for(|owner| owner.granted.is_some() || owner.is_over);
+        let word = if let Ok(owner) = tokio::time::timeout(ANSWER_WAIT, granted).await {
             owner.ok().and_then(|owner| owner.granted.clone())
         } else {
             tracing::warn!("the owner of a run does not answer: a sub-agent is not shown");
@@ -90,15 +91,15 @@ impl RemoteLane {
         };
         match word {
             Some(Word::Granted { token, trace }) => {
-                Some(Trail::There { token: token.as_deref().map(RunToken::read), trace })
+                Some(RunContext::There { token: token.as_deref().map(RunToken::read), trace })
             }
             _ => None,
         }
     }
 
-    /// Returns the trail for the sub-agent.
-    pub(crate) fn trail(&self) -> Trail {
-        self.trail.clone()
+    /// Returns the run context for the sub-agent.
+    pub(crate) fn run_context(&self) -> RunContext {
+        self.run_context.clone()
     }
 
     /// Waits until the task is to be cancelled. Returns the task.
@@ -167,11 +168,12 @@ impl RemoteLane {
     async fn last_wish(&mut self) -> Option<String> {
         let mut owner = self.owner.clone();
         let last = async move {
-            let said = owner.wait_for(|owner| owner.cancel.is_some() || owner.is_over).await;
-            said.ok().and_then(|owner| owner.cancel.clone())
+            let changed = owner.wait_for(|owner| owner.cancel.is_some() || owner.is_over).await;
+            changed.ok().and_then(|owner| owner.cancel.clone())
         };
         let mut last = std::pin::pin!(last);
         tokio::select! {
+            biased;
             wish = &mut last => wish,
             // An owner that died sends nothing; a living one sends its last message about now.
             () = self.side.other_ended() => tokio::time::timeout(PATIENCE, last).await.ok()?,
@@ -183,8 +185,8 @@ impl RemoteLane {
             return self.metrics.lane_event_dropped();
         }
         let block = ContentBlock::custom(ByteString::from_static(PIECE), value(&piece));
-        let said = self.side.append(Update::new(block).into());
-        match tokio::time::timeout(PATIENCE, said).await {
+        let appended = self.side.append(Update::new(block).into());
+        match tokio::time::timeout(PATIENCE, appended).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.lose(&error.to_string()),
             Err(_) => self.lose("it is too slow"),

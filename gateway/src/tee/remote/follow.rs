@@ -85,15 +85,15 @@ impl Follower {
             self.run.remote.catch_up(self.run.tee.log()).await;
         }
         // A relation key that identifies no agent of this run gets no lane.
-        let caller = self.run.tee.anchor_of(&self.run, &announcement.clue);
+        let caller = self.run.tee.anchor_of(&self.run, &announcement.relation);
         let lane = caller.and_then(|caller| Lane::begin(&caller, &announcement.call, self.run.tee.metrics()));
         let Some(mut lane) = lane else { return self.tell(&Word::Refused).await };
         // Registered before the lane is granted, so that `catch_up` waits for every later event.
         let (sender, read) = watch::channel(0);
         self.run.remote.all().push(RemoteCall { side: self.side.clone(), read });
-        let trail = lane.trail();
-        let [token, trace] = [trail.token(), trail.trace()].map(|text| text.map(str::to_owned));
-        drop(trail);
+        let run_context = lane.run_context();
+        let [token, trace] = [run_context.token(), run_context.trace()].map(|text| text.map(str::to_owned));
+        drop(run_context);
         self.tell(&Word::Granted { token, trace }).await;
         let has_ended = self.feed(&mut lane, &sender).await;
         let rest = has_ended.then(|| lane.retire());

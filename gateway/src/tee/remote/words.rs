@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::tee::call::LaneCall;
-use crate::tee::clue::Clue;
+use crate::tee::relation::RelationKey;
 
 /// The name of a piece of the response in the log of a side run.
 pub(super) const PIECE: &str = "aqueduct/tee";
@@ -15,7 +15,7 @@ pub(super) const PIECE: &str = "aqueduct/tee";
 pub(super) struct Announcement {
     /// The side run of the call.
     pub(super) side: String,
-    pub(super) clue: Clue,
+    pub(super) relation: RelationKey,
     pub(super) call: LaneCall,
 }
 

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use aqueduct_gateway::config::{ConfigError, Place, load};
+use aqueduct_gateway::config::{ConfigError, Location, load};
 
 use crate::program::{aqueduct, code, text};
 
 /// A folder with files that configurations name: two certificates with their keys, and files that are something else.
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let folder = crate::scratch::folder().join(name);
     fs::create_dir_all(&folder).unwrap();
     for name in ["one", "two"] {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
@@ -284,7 +284,7 @@ fn each_mistake_is_told_with_line_and_key() {
     for (toml, line, key, words) in general.chain(agents) {
         let Err(errors) = load(&file, &toml, environment()) else { panic!("nothing is wrong with\n{toml}") };
         let [error] = errors.as_slice() else { panic!("one mistake, one error:\n{toml}\n{}", told(&errors)) };
-        let Place::File { path, line: at, .. } = &error.place else { panic!("{error}") };
+        let Location::File { path, line: at, .. } = &error.place else { panic!("{error}") };
         assert_eq!(path, &file, "{error}");
         assert_eq!((at, error.key.as_str()), (line, *key), "{toml}\n{error}");
         assert!(error.what.contains(words), "{toml}\n{error}");

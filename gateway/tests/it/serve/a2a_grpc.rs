@@ -6,7 +6,8 @@ use aqueduct_adapter_a2a::pb::answer::{read_event, read_task_answer};
 use aqueduct_adapter_a2a::version::{Binding, Version};
 use aqueduct_adapter_a2a::wire::{ErrorKind, Part, StreamItem, WireError};
 use aqueduct_transport_grpc::ClientConfig;
-use aqueduct_transport_grpc::raw::{RawClient, RawError, RawRequest};
+use aqueduct_transport_grpc::Error as GrpcError;
+use aqueduct_transport_grpc::raw::{RawClient, RawRequest};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde_json::json;
@@ -121,7 +122,7 @@ impl Direct {
 
     async fn ask(&self, call: &Call, more: &[(&str, &str)]) -> Result<Bytes, WireError> {
         self.client.unary(self.request(call, more)).await.map_err(|error| match error {
-            RawError::Status(status) => WireError::from_grpc(status.code, &status.message, &status.details),
+            GrpcError::Raw(status) => WireError::from_grpc(status.code, &status.message, &status.details),
             other => panic!("{other}"),
         })
     }
@@ -197,7 +198,7 @@ async fn both_packages_stream_and_refuse_as_the_protocol_says() {
         assert_eq!(other.kind(), ErrorKind::VersionNotSupported, "{version}");
         let mut garbage = direct.request(&hello(), &[]);
         garbage.message = Bytes::from_static(b"\xff\xff\xff");
-        let RawError::Status(status) = direct.client.unary(garbage).await.unwrap_err() else { panic!() };
+        let GrpcError::Raw(status) = direct.client.unary(garbage).await.unwrap_err() else { panic!() };
         assert_eq!(status.code, 3, "{version}: invalid argument");
     }
 }
@@ -226,7 +227,7 @@ async fn what_is_no_call_is_refused_too() {
             let mut request = direct.request(&hello(), &[]);
             change(&mut request);
             match direct.client.unary(request).await.unwrap_err() {
-                RawError::Status(status) => status.code,
+                GrpcError::Raw(status) => status.code,
                 other => panic!("{other}"),
             }
         };
@@ -238,7 +239,7 @@ async fn what_is_no_call_is_refused_too() {
         for path in ["/a2a.v7.A2AService/SendMessage", "/lf.a2a.v1.A2AService", "/"] {
             let mut request = direct.request(&hello(), &[]);
             path.clone_into(&mut request.path);
-            let RawError::Status(status) = direct.client.unary(request).await.unwrap_err() else { panic!() };
+            let GrpcError::Raw(status) = direct.client.unary(request).await.unwrap_err() else { panic!() };
             assert_eq!(status.code, unimplemented, "{version} {path}: {status:?}");
         }
         let path = served.url(&format!("/{service}.A2AService/SendMessage"));

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::support::{Served, serve};
 
-const SCRIPT: &str = "[[step]]\ntext = \"Let me look that up, word by word.\"\n\
+pub(super) const SCRIPT: &str = "[[step]]\ntext = \"Let me look that up, word by word.\"\n\
     [[step]]\ntool = \"search\"\narguments = '{\"query\":\"{prompt}\"}'\nresult = \"three places\"\n\
     [[step]]\nthinking = \"So they are three.\"\n\
     [[step]]\ntext = \"The book, the reference and the forge.\"\n";

@@ -21,8 +21,9 @@ use aqueduct_adapter_a2a::wire::Part;
 use aqueduct_core::service::PublishRequest;
 use aqueduct_core::{RunId, RunInput};
 use aqueduct_gateway::serve::routes::{Access, ROUTES, Route};
+use aqueduct_transport_grpc::Error as GrpcError;
 use aqueduct_transport_grpc::client::Token;
-use aqueduct_transport_grpc::raw::{RawClient, RawError, RawRequest};
+use aqueduct_transport_grpc::raw::{RawClient, RawRequest};
 use aqueduct_transport_grpc::{Client as GrpcClient, ClientConfig as GrpcConfig};
 use aqueduct_transport_ws::OPERATIONS;
 use aqueduct_transport_ws::client::{Client as WsClient, ConnectOptions};
@@ -67,8 +68,7 @@ struct Target {
 
 async fn guarded() -> (Served, Target) {
     let script = format!("script.file = \"{}/scripts/demo-thinking.toml\"\n", root().display());
-    let keys = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("crossings-keys-{:?}.json", std::thread::current().id()));
+    let keys = crate::scratch::folder().join("keys.json");
     std::fs::write(&keys, json!({ "keys": [KEY.shown()] }).to_string()).unwrap();
     let toml = format!(
         "inspector.enabled = true\nserver.push = \"any\"\n\
@@ -238,7 +238,7 @@ async fn a2a_grpc(served: &Served, endpoint: &Endpoint, call: &Call, token: Opti
     metadata.extend(token.map(|token| ("authorization".to_owned(), format!("Bearer {token}"))));
     match client.unary(RawRequest { path: request.path, metadata, message: request.message.into() }).await {
         Ok(message) => format!("ok {}", String::from_utf8_lossy(&message)),
-        Err(RawError::Status(status)) => format!("{} {}", status.code, status.message),
+        Err(GrpcError::Raw(status)) => format!("{} {}", status.code, status.message),
         Err(error) => panic!("{error}"),
     }
 }

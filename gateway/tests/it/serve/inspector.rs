@@ -252,7 +252,7 @@ async fn one_event_is_shown_in_every_protocol() {
 /// A reader that counts events can have every stored event, however slowly it reads.
 #[tokio::test]
 async fn merging_is_switched_off_by_the_request() {
-    let script = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("merge.toml");
+    let script = crate::scratch::folder().join("merge.toml");
     std::fs::write(&script, "[[step]]\nburst = 20000\n").unwrap();
     let served = serve(&format!("[agents.a.script]\nfile = \"{}\"\n", script.display()), &[]).await;
     let count = |response: &Response<Bytes>| {

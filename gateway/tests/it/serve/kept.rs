@@ -21,7 +21,7 @@ use super::support::{events, serve, serve_gateway};
 const EARLIEST: u64 = 5;
 
 fn script(name: &str, words: usize) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("kept-{name}.toml"));
+    let path = crate::scratch::folder().join(format!("kept-{name}.toml"));
     let words = "word ".repeat(words);
     std::fs::write(&path, format!("[[step]]\nwait = \"10ms\"\n[[step]]\ntext = \"{words}\"\n")).unwrap();
     path

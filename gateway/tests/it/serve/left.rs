@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 /// An agent that speaks, works for ten minutes and speaks again.
 fn service(settings: &str) -> Arc<Gateway> {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("left.toml");
+    let path = crate::scratch::folder().join("left.toml");
     let script = "[[step]]\ntext = \"begun\"\n[[step]]\nwait = \"600s\"\n[[step]]\ntext = \" and done\"\n";
     std::fs::write(&path, script).unwrap();
     let toml = format!("[agents.a]\n{settings}script.file = \"{}\"\n", path.display());

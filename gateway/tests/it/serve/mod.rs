@@ -4,6 +4,7 @@ mod a2a;
 mod a2a_grpc;
 mod a2a_server;
 mod agui_cuts;
+mod agui_taken;
 mod bounds;
 mod clients;
 mod crossings;

@@ -8,7 +8,8 @@ use aqueduct_adapter_a2a::card::Endpoint;
 use aqueduct_adapter_a2a::version::{Binding, Version};
 use aqueduct_adapter_a2a::wire::Part;
 use aqueduct_core::RunId;
-use aqueduct_transport_grpc::raw::{RawClient, RawError, RawRequest};
+use aqueduct_transport_grpc::Error as GrpcError;
+use aqueduct_transport_grpc::raw::{RawClient, RawRequest};
 use aqueduct_transport_grpc::{Client as GrpcClient, ClientConfig as GrpcConfig};
 use aqueduct_transport_http::tls::{Authorities, ClientTls, Identity};
 use aqueduct_transport_http::{Client, ClientConfig};
@@ -54,7 +55,7 @@ fn uri(name: &str) -> SanType {
 
 /// The gateway, for `ann` by the subject and `bob` by an alternative name.
 async fn gateway(authority: &Authority) -> Served {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mtls");
+    let folder = crate::scratch::folder().join("mtls");
     std::fs::create_dir_all(&folder).unwrap();
     let localhost = SanType::DnsName("localhost".try_into().unwrap());
     let (chain, key) = authority.certify("gateway", &[localhost]);
@@ -124,8 +125,8 @@ async fn a2a(served: &Served, tls: &ClientTls, spoken: (Binding, Version), call:
         return match client.unary(request).await {
             Ok(message) => String::from_utf8_lossy(&message).into_owned(),
             // What a connection that broke looks like.
-            Err(RawError::Status(status)) if status.message.contains("transport error") => "-".to_owned(),
-            Err(RawError::Status(status)) => format!("refused {}", status.message),
+            Err(GrpcError::Raw(status)) if status.message.contains("transport error") => "-".to_owned(),
+            Err(GrpcError::Raw(status)) => format!("refused {}", status.message),
             Err(_) => "-".to_owned(),
         };
     }

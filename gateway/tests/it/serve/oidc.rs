@@ -227,7 +227,7 @@ async fn keys_rotate() {
 /// A stream ends when its token expires, and goes on with a new one.
 #[tokio::test]
 async fn a_stream_ends_with_its_token() {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("oidc-slow.toml");
+    let path = crate::scratch::folder().join("oidc-slow.toml");
     std::fs::write(&path, "[[step]]\ntext = \"so far\"\n[[step]]\nsleep = \"1h\"\n").unwrap();
     let key = Key::new("k1", Algorithm::ES256);
     let issuer = Issuer::new(&[&key]).await;

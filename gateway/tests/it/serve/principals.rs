@@ -209,7 +209,7 @@ async fn a_wrong_token_is_an_unknown_token() {
 /// A token that a reload removes ends the streams that it opened; a rotated one keeps its principal.
 #[tokio::test]
 async fn a_revoked_token_ends_its_streams_and_a_rotated_one_finds_its_runs() {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("principals-slow.toml");
+    let path = crate::scratch::folder().join("principals-slow.toml");
     std::fs::write(&path, "[[step]]\ntext = \"so far\"\n[[step]]\nsleep = \"1h\"\n").unwrap();
     let own = format!("script.file = \"{}\"\n", path.display());
     let toml = two_people("").replace(&script("demo-thinking"), &own);

@@ -11,8 +11,8 @@ use aqueduct_adapter_a2a::wire::Part;
 use aqueduct_core::RunInput;
 use aqueduct_core::service::RefusalKind;
 use aqueduct_transport_grpc::client::Token;
-use aqueduct_transport_grpc::raw::{RawClient, RawError, RawRequest};
-use aqueduct_transport_grpc::{Client as GrpcClient, ClientConfig as GrpcConfig, ClientError as GrpcError};
+use aqueduct_transport_grpc::raw::{RawClient, RawRequest};
+use aqueduct_transport_grpc::{Client as GrpcClient, ClientConfig as GrpcConfig, Error as GrpcError};
 use aqueduct_transport_ws::client::{Client as WsClient, ConnectOptions};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -30,7 +30,7 @@ const BOB: &str = SECRETS[1].1;
 /// An agent that speaks at once and then waits, and one that ends; with these quotas.
 async fn gateway(quotas: &str) -> Served {
     let script = |name: &str, text: &str| {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("quotas-{name}.toml"));
+        let path = crate::scratch::folder().join(format!("quotas-{name}.toml"));
         std::fs::write(&path, text).unwrap();
         format!("[agents.{name}]\nscript.file = \"{}\"\n", path.display())
     };
@@ -93,7 +93,7 @@ async fn a2a(served: &Served, token: &str, binding: Binding, version: Version) -
                 Some(Err(status)) => (status.code.try_into().unwrap(), status.message),
                 other => (0, format!("{other:?}")),
             },
-            Err(RawError::Status(status)) => (status.code.try_into().unwrap(), status.message),
+            Err(GrpcError::Raw(status)) => (status.code.try_into().unwrap(), status.message),
             Err(error) => panic!("{error}"),
         };
     }
@@ -353,7 +353,7 @@ async fn requests_without_a_proof_are_limited_per_address() {
 /// Callers without a proof share the runs of their address.
 #[tokio::test]
 async fn runs_of_anonymous_callers_are_limited_per_address() {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("quotas-anonymous.toml");
+    let path = crate::scratch::folder().join("quotas-anonymous.toml");
     std::fs::write(&path, "[[step]]\ntext = \"so far\"\n[[step]]\nsleep = \"1h\"\n").unwrap();
     let toml = format!(
         "quotas.proxies = []\nquotas.peer.runs = 1\n[agents.a]\nscript.file = \"{}\"\n",

@@ -23,7 +23,7 @@ const LAPSED: Timestamp = Timestamp(1);
 const MUCH_LATER: Timestamp = Timestamp(1 << 52);
 
 fn configuration(name: &str, more: &str) -> aqueduct_gateway::config::Config {
-    let script = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("replicas-{name}.toml"));
+    let script = crate::scratch::folder().join(format!("replicas-{name}.toml"));
     std::fs::write(&script, SLOW).unwrap();
     let toml = format!(
         "[runs]\nlease = \"900ms\"\n[agents.a]\n{more}\nscript = {{ file = \"{}\" }}\n",
@@ -172,7 +172,7 @@ fn a_log_without_its_place_is_an_error_of_the_configuration() {
 
 #[tokio::test]
 async fn runs_on_disk_are_there_after_a_restart() {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("runs-{}", std::process::id()));
+    let folder = crate::scratch::folder().join("runs");
     let config = || {
         let mut config = configuration("disk", "");
         config.runs.log = aqueduct_gateway::config::RunLogEngine::Disk(folder.clone());

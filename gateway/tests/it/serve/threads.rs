@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::support::{Served, answer, events, input, payloads, serve};
 
 fn script(name: &str, text: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("thread-{name}.toml"));
+    let path = crate::scratch::folder().join(format!("thread-{name}.toml"));
     std::fs::write(&path, text).unwrap();
     path
 }

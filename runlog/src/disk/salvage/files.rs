@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 use super::journal::{self, Scan};
 
-/// The names of keyspaces by their ids, as a folder of this program has them if it cannot say so any more.
+/// The names of keyspaces by their ids, as this program creates them: for a folder whose own list is unreadable.
 const NAMES: [(u64, &str); 4] = [(1, "runs"), (2, "events"), (3, "controls"), (4, "notes")];
 
 /// Changes of a table that wait to be handled.

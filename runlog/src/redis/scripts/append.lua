@@ -1,48 +1,62 @@
--- Appends events, all or none, and tells watchers. KEYS: meta, events.
--- ARGV: epoch, number of the first event, time of closing or '', weight, most events, most bytes, expiry, events…
--- What is there already (an answer that was lost on the way) is not added twice.
-local m = redis.call('HMGET', KEYS[1], 'epoch', 'head', 'closed', 'bytes')
-if not m[1] then return {'missing'} end
-if m[1] ~= ARGV[1] then return {'fenced'} end
-local head, first, count = tonumber(m[2]), tonumber(ARGV[2]), #ARGV - 7
-local last = first + count - 1
-if m[3] then
-  if count > 0 and head == last and ARGV[3] == m[3] then return {'ok', m[2]} end
-  return {'closed'}
+-- Appends events to runs, to each all or none, and tells watchers. KEYS: per run its meta and its events.
+-- ARGV: most events, most bytes, expiry; per run: epoch, number of the first event, time of closing or '', weight, count, events…
+-- What is there already (an answer that was lost on the way) is not added twice. Gives a line per run.
+local call, format, concat = redis.call, string.format, table.concat
+local most_events, most_bytes, expiry = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+
+local function append(meta, events, at, count)
+  local epoch, first, closing = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2]
+  local m = call('HMGET', meta, 'epoch', 'head', 'closed', 'bytes')
+  if not m[1] then return 'missing' end
+  if m[1] ~= epoch then return 'fenced' end
+  local head, last = tonumber(m[2]), first + count - 1
+  if m[3] then
+    if count > 0 and head == last and closing == m[3] then return 'ok ' .. m[2] end
+    return 'closed'
+  end
+  if head < first - 1 then return 'behind ' .. m[2] end
+  local bytes = tonumber(m[4]) + tonumber(ARGV[at + 3])
+  if closing == '' and count > 0 then
+    if last > most_events then return 'events' end
+    if head < last and bytes > most_bytes then return 'bytes' end
+  end
+  if count == 0 or head >= last then return 'ok ' .. m[2] end
+  local lengths, payload, size = {}, {}, 0
+  for n = head + 1, last do
+    local event = ARGV[at + 5 + n - first]
+    call('XADD', events, format('%s-%d', epoch, n), 'd', event)
+    lengths[#lengths + 1] = #event
+    payload[#payload + 1] = event
+    size = size + #event
+  end
+  local number, closed = format('%d', last), '0'
+  if closing == '' then
+    call('HSET', meta, 'head', number, 'bytes', format('%d', bytes))
+  else
+    call('HSET', meta, 'head', number, 'bytes', format('%d', bytes), 'closed', closing)
+    closed = '1'
+  end
+  -- The stream begins here, or nothing renews it from now on.
+  if head == 0 or closing ~= '' then
+    call('PEXPIRE', meta, expiry)
+    call('PEXPIRE', events, expiry)
+  end
+  -- The channel is no key: a slot on the move is one that lacks keys.
+  local channel = string.sub(meta, 1, -6)
+  local line = number .. ' ' .. closed .. ' '
+  -- Large batches are only announced: a watcher's buffer on the server is limited.
+  if size > 65536 then
+    call('PUBLISH', channel, 'H ' .. line .. '\n')
+  else
+    call('PUBLISH', channel, 'E ' .. line .. concat(lengths, ',') .. '\n' .. concat(payload))
+  end
+  return 'ok ' .. number
 end
-if head < first - 1 then return {'behind', m[2]} end
-if ARGV[3] == '' and count > 0 then
-  if last > tonumber(ARGV[5]) then return {'events'} end
-  if head < last and tonumber(m[4]) + tonumber(ARGV[4]) > tonumber(ARGV[6]) then return {'bytes'} end
+
+local lines, at = {}, 4
+for run = 1, #KEYS / 2 do
+  local count = tonumber(ARGV[at + 4])
+  lines[run] = append(KEYS[2 * run - 1], KEYS[2 * run], at, count)
+  at = at + 5 + count
 end
-if count == 0 or head >= last then return {'ok', m[2]} end
--- The channel is no key: a slot on the move is one that lacks keys.
-local channel = string.sub(KEYS[1], 1, -6)
-local number = function(n) return string.format('%.0f', n) end
-local lengths, payload, size = {}, {}, 0
-for n = head + 1, last do
-  local event = ARGV[7 + n - first + 1]
-  redis.call('XADD', KEYS[2], ARGV[1] .. '-' .. number(n), 'd', event)
-  lengths[#lengths + 1] = #event
-  payload[#payload + 1] = event
-  size = size + #event
-end
-redis.call('HSET', KEYS[1], 'head', number(last), 'bytes', number(tonumber(m[4]) + tonumber(ARGV[4])))
--- The stream begins here, or nothing renews it from now on.
-if head == 0 or ARGV[3] ~= '' then
-  redis.call('PEXPIRE', KEYS[1], ARGV[7])
-  redis.call('PEXPIRE', KEYS[2], ARGV[7])
-end
-local closed = '0'
-if ARGV[3] ~= '' then
-  redis.call('HSET', KEYS[1], 'closed', ARGV[3])
-  closed = '1'
-end
--- Large batches are only announced: a watcher's buffer on the server is limited.
-local line = number(last) .. ' ' .. closed .. ' '
-if size > 65536 then
-  redis.call('PUBLISH', channel, 'H ' .. line .. '\n')
-else
-  redis.call('PUBLISH', channel, 'E ' .. line .. table.concat(lengths, ',') .. '\n' .. table.concat(payload))
-end
-return {'ok', number(last)}
+return concat(lines, '\n')

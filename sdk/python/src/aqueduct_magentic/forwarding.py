@@ -8,7 +8,8 @@
                                                               └──── refused ──► failed
 
 The protocol is ``aqueduct.v1.json`` (``docs/websocket.md`` of the project). A line is kept until the gateway has
-acknowledged it; after a cut the gateway says what it has, and sending goes on from there. `Forwarder.send` waits
+acknowledged it; after a cut the gateway says what it has, and sending goes on from there. Gateways that share a log are
+one gateway: the next attempt may meet another replica, also after the first one died. `Forwarder.send` waits
 while too much is kept: a slow gateway slows the workflow down instead of filling the memory.
 
 One ``publish`` carries a whole conversation, also when it takes several ``run()`` calls because humans were asked. The
@@ -97,7 +98,8 @@ class Forwarder:
         async with Forwarder("ws://localhost:8080/ws", agent="team") as gateway:
             await run_workflow(workflow, "Hello", gateway, gateway.answer)
 
-    The first argument is the gateway's WebSocket address; ``agent`` is the name under which the run is shown.
+    The first argument is the gateway's WebSocket address, or the addresses of replicas that share a log: each attempt
+    to connect takes the next one. ``agent`` is the name under which the run is shown.
     ``run`` (made up if absent, so that a cut can never start the run twice) and ``thread`` name the run and its
     conversation, ``token`` says who asks. ``on_reply`` is called with every answer of a human, one after the
     other; without it answers wait for `answer` or `next_reply`.
@@ -110,7 +112,7 @@ class Forwarder:
 
     def __init__(
         self,
-        url: str,
+        url: str | Sequence[str],
         *,
         agent: str,
         run: str | None = None,
@@ -128,7 +130,10 @@ class Forwarder:
         clock: Callable[[], float] = time.monotonic,
         connect_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._url = url
+        self._urls: Sequence[str] = [url] if isinstance(url, str) else list(url)
+        if not self._urls:
+            raise ValueError("no address of a gateway: name at least one")
+        self._attempts = 0
         self._run = run or uuid.uuid4().hex
         self._publish: dict[str, str] = {"type": "publish", "ref": "p", "agent": agent, "run": self._run}
         if thread is not None:
@@ -268,16 +273,18 @@ class Forwarder:
     async def _connect_once(self) -> Exception | None:
         """Talk over one connection. Gives what cut it; raises what makes another attempt useless."""
         exceptions = self._websockets.exceptions
+        url = self._urls[self._attempts % len(self._urls)]
+        self._attempts += 1
         try:
             connecting = self._websockets.asyncio.client.connect(
-                self._url,
+                url,
                 subprotocols=[SUBPROTOCOL],
                 additional_headers=self._headers,
                 **self._options,
             )
             async with connecting as socket:
                 if socket.subprotocol != SUBPROTOCOL:
-                    raise ForwarderError("unsupported", f"{self._url} does not speak {SUBPROTOCOL}")
+                    raise ForwarderError("unsupported", f"{url} does not speak {SUBPROTOCOL}")
                 await self._converse(socket)
             return None
         except exceptions.InvalidStatus as error:

@@ -11,6 +11,7 @@ mod crashes;
 mod cuts;
 mod kept;
 mod leaving;
+mod publishers;
 mod races;
 pub(super) mod replicas;
 mod sentinel;

@@ -13,6 +13,7 @@ use super::{PRINCIPALS, Watcher, answer};
 use crate::lines;
 use crate::random::Random;
 use crate::record::Expected;
+use crate::surface::{Surface, numbered};
 use crate::trace::locked;
 use crate::world::{PUBLISHED, Replica, World, caller};
 
@@ -196,7 +197,8 @@ async fn humans(world: Arc<World>, run: RunId, token: &'static str, asks: bool) 
         }
         tokio::time::sleep(random.millis(100, 900)).await;
     }
-    let outcome = Watcher::new(&world, "human", &run, token).follow(None).await;
+    let surface = random.pick([Surface::Engine, Surface::Grpc]);
+    let outcome = Watcher::new(&world, "human", &run, token).at(surface).follow(None).await;
     if !asks || outcome != Some(RunOutcome::Interrupted) {
         return;
     }
@@ -222,7 +224,9 @@ async fn human(world: Arc<World>, asked: RunId, token: &'static str, n: u64) {
         match started {
             Some(Ok(started)) => {
                 locked(&world.record).expected.entry(run.clone()).or_insert(Expected::Any);
-                Watcher::new(&world, "human", &run, token).follow(Some((replica, started.events))).await;
+                Watcher::new(&world, "human", &run, token)
+                    .follow(Some((replica, numbered(started.events))))
+                    .await;
                 return;
             }
             Some(Err(error)) if error.kind == aqueduct_core::service::RefusalKind::Conflict => return,

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aqueduct_core::service::{EventStream, NumberedEvent, RefusalKind, RunService as _};
-use aqueduct_core::testing::trace_line;
-use aqueduct_core::{BlockEvent, RunId, RunOutcome};
+use aqueduct_core::{RunId, RunOutcome};
 use futures_util::StreamExt as _;
 
 use super::answer;
 use crate::random::Random;
 use crate::record::{Seen, View};
+use crate::surface::{Feed, Place, Refused, Shown, Surface};
 use crate::trace::locked;
-use crate::world::{Replica, World, caller};
+use crate::world::{Replica, World};
 
 /// How often a run may be unknown before its watcher believes it: a failover may bring it back, a takeover does not.
 const UNKNOWN: usize = 4;
@@ -29,6 +28,7 @@ pub struct Watcher {
     view: View,
     token: &'static str,
     random: Random,
+    place: Place,
     /// How the run ended, as far as it was seen.
     pub outcome: Option<RunOutcome>,
 }
@@ -40,15 +40,27 @@ impl std::fmt::Debug for Watcher {
 }
 
 impl Watcher {
-    /// Returns a watcher that has seen nothing.
+    /// Returns a watcher at the engine that has seen nothing.
     pub fn new(world: &Arc<World>, name: &str, run: &RunId, token: &'static str) -> Self {
         let random = Random::new(world.plan.seed, &format!("{name} of {run}"));
-        let view = View { watcher: name.to_owned(), run: run.clone(), events: Vec::new(), seen: Seen::NoEnd };
-        Self { world: Arc::clone(world), view, token, random, outcome: None }
+        let view = View {
+            watcher: name.to_owned(),
+            run: run.clone(),
+            surface: Surface::Engine,
+            events: Vec::new(),
+            seen: Seen::NoEnd,
+        };
+        Self { world: Arc::clone(world), view, token, random, place: Place::default(), outcome: None }
+    }
+
+    /// Returns the same watcher at another surface.
+    pub fn at(mut self, surface: Surface) -> Self {
+        self.view.surface = surface;
+        self
     }
 
     /// Watches the run to its end, over as many connections as that takes. Returns how it ended, if with an outcome.
-    pub async fn follow(mut self, mut first: Option<(Replica, EventStream)>) -> Option<RunOutcome> {
+    pub async fn follow(mut self, mut first: Option<(Replica, Feed)>) -> Option<RunOutcome> {
         let mut unknown = 0;
         for _ in 0..CONNECTIONS {
             match first.take() {
@@ -77,20 +89,18 @@ impl Watcher {
     }
 
     /// Connects to some replica; an error says whether the run is unknown there.
-    async fn connect(&mut self) -> Result<(Replica, EventStream), bool> {
+    async fn connect(&mut self) -> Result<(Replica, Feed), bool> {
         let replica = self.world.any_replica(&mut self.random);
-        let after = self.view.events.last().map_or(0, |(number, _)| *number);
-        let caller = caller(self.token);
-        let watched = answer(&replica.node, replica.runs.watch(&caller, &self.view.run, after)).await;
-        match watched {
+        let watching = self.view.surface.watch(&replica, self.token, &self.view.run, &self.place);
+        match answer(&replica.node, watching).await {
             Some(Ok(events)) => Ok((replica, events)),
-            Some(Err(error)) => Err(error.kind == RefusalKind::NotFound),
+            Some(Err(refused)) => Err(refused == Refused::Unknown),
             None => Err(false),
         }
     }
 
     /// Reads until the end, a cut, or silence.
-    async fn read(&mut self, replica: &Replica, mut events: EventStream) {
+    async fn read(&mut self, replica: &Replica, mut events: Feed) {
         let most = if self.random.below(3) == 0 { u64::MAX } else { 1 + self.random.below(12) };
         for _ in 0..most {
             let next = tokio::select! {
@@ -106,17 +116,17 @@ impl Watcher {
         }
     }
 
-    fn see(&mut self, event: &NumberedEvent) {
-        let line = trace_line(&event.event);
-        self.world.trace.note("watcher", || {
-            format!("{} of {} sees {} {line}", self.view.watcher, self.view.run, event.number)
-        });
-        self.view.events.push((event.number, line));
-        if event.event.is_terminal() {
-            self.view.seen = Seen::End;
+    fn see(&mut self, shown: &Shown) {
+        let View { watcher, run, surface, events, seen } = &mut self.view;
+        let Shown { number, line, is_end, outcome, place } = shown;
+        self.world
+            .trace
+            .note("watcher", || format!("{watcher} of {run} at {surface:?} sees {number} {line}"));
+        events.push((*number, line.clone()));
+        self.place.clone_from(place);
+        if *is_end {
+            *seen = Seen::End;
         }
-        if let BlockEvent::RunFinished(end) = &event.event {
-            self.outcome = Some(end.outcome);
-        }
+        self.outcome = self.outcome.or(*outcome);
     }
 }

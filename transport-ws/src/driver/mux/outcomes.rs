@@ -1,4 +1,12 @@
 //! Outcomes of requests: replies, subscriptions and acknowledgements.
+//!
+//! ```text
+//! request ──► future in `work` ──► Outcome ──► reply, subscription, or the next step of a publisher
+//!                                               └ a publisher is a chain of futures: each step queues the next
+//! ```
+//!
+//! Invariant: every request that was accepted leads to exactly one reply, in the order in which the service answers. Acknowledgements that wait
+//! for a slow client are merged, so the queue of replies does not grow with payloads.
 
 use std::sync::Arc;
 
@@ -49,6 +57,8 @@ impl MuxSession {
     }
 
     /// Adds a subscription, unless the run cannot be watched on this connection.
+    ///
+    /// The reply is queued before the subscription is added: it precedes the first event.
     fn follow(
         &mut self,
         reference: String,

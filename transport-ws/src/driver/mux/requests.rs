@@ -1,4 +1,8 @@
 //! Handling of requests: each is checked against the connection's limits, then passed to the service.
+//!
+//! Limits are checked before the service is called: subscriptions and starts that wait for one (`runs`), publishers (`publishers`), payloads
+//! that are not acknowledged (`window_payloads`, `window_bytes`). Exceeding a window closes the connection, because the client ignores flow
+//! control; every other limit is a refusal of its request.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -109,10 +113,10 @@ impl MuxSession {
             let opened = async {
                 // Access is checked first, because the encoding would reveal the agent of the run.
                 let events = service.watch(&caller, &id, after).await?;
-                let agent = service.agent_of(&caller, &id).await.unwrap_or_default();
+                let agent = service.agent_of(&caller, &id).await?.unwrap_or_default();
                 let mut encoder = protocol.encoder(&agent, declared.as_deref(), encoding);
                 if encoder.has_state() && after > 0 {
-                    catch_up(service.watch(&caller, &id, 0).await, after, &mut *encoder).await;
+                    catch_up(service.watch(&caller, &id, 0).await, after, &mut *encoder).await?;
                 }
                 Ok((events, encoder))
             };
@@ -244,14 +248,27 @@ pub(super) fn unknown_publisher(reference: &str) -> Reply {
 
 /// Passes the events up to number `after`, which the watcher has already received, to a stateful encoder. If the log no longer
 /// holds the first events of the run, the encoder lacks them.
-async fn catch_up(seen: Result<EventStream, ServiceError>, after: u64, encoder: &mut dyn EventEncoder) {
-    let Ok(mut seen) = seen else { return };
+///
+/// # Errors
+///
+/// Returns a refusal if the events cannot be read: the watcher would get other payloads than before.
+async fn catch_up(
+    seen: Result<EventStream, ServiceError>,
+    after: u64,
+    encoder: &mut dyn EventEncoder,
+) -> Result<(), ServiceError> {
+    let mut seen = match seen {
+        Err(ServiceError { kind: RefusalKind::Gone { .. }, .. }) => return Ok(()),
+        seen => seen?,
+    };
     while let Some(numbered) = poll_fn(|cx| seen.as_mut().poll_next(cx)).await {
         if numbered.number <= after {
             encoder.skip(&numbered.event);
         }
         if numbered.number >= after || numbered.event.is_terminal() {
-            return;
+            return Ok(());
         }
     }
+    let message = "the run log was lost while the events before were read: try again";
+    Err(ServiceError::new(RefusalKind::Unavailable, message))
 }

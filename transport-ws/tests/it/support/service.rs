@@ -31,6 +31,8 @@ pub(crate) struct ScriptedService {
     pub(crate) callers: Mutex<Vec<Caller>>,
     /// Callers without a token are not admitted.
     pub(crate) wants_tokens: AtomicBool,
+    /// The agent of a run cannot be looked up.
+    pub(crate) agents_are_unreadable: AtomicBool,
     /// Runs that were asked to stop.
     pub(crate) cancelled: Mutex<Vec<String>>,
     /// Payloads that may be taken; a test that wants back-pressure takes the permits away.
@@ -73,6 +75,7 @@ impl ScriptedService {
             taken: Arc::default(),
             callers: Mutex::default(),
             wants_tokens: AtomicBool::new(false),
+            agents_are_unreadable: AtomicBool::new(false),
             cancelled: Mutex::default(),
             gate: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
         })
@@ -261,8 +264,15 @@ impl RunService for ScriptedService {
         Ok(())
     }
 
-    fn agent_of<'a>(&'a self, _caller: &'a Caller, run: &'a RunId) -> BoxFuture<'a, Option<String>> {
-        Box::pin(std::future::ready(self.run(run.as_str()).map(|_| "the agent".to_owned())))
+    fn agent_of<'a>(
+        &'a self,
+        _caller: &'a Caller,
+        run: &'a RunId,
+    ) -> BoxFuture<'a, Result<Option<String>, ServiceError>> {
+        if self.agents_are_unreadable.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(refuse(RefusalKind::Unavailable, "the log is away")));
+        }
+        Box::pin(std::future::ready(Ok(self.run(run.as_str()).map(|_| "the agent".to_owned()))))
     }
 
     fn publish(

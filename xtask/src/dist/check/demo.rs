@@ -26,10 +26,12 @@ pub(super) fn check(program: &Invocation) -> Result<()> {
     demo.stop()
 }
 
-/// Like [`check`], for a program that npx starts: npx itself ends by the signal, whatever its program returns.
-pub(super) fn check_by_npx(program: &Invocation) -> Result<()> {
+/// Like [`check`], for a program that another one starts (npx, buildah), which itself ends by the signal, whatever its program returns.
+///
+/// `name` is what the demo calls the program in its commands to copy.
+pub(super) fn check_by_launcher(program: &Invocation, name: &str) -> Result<()> {
     let demo = Demo::start(program)?;
-    demo.expect_name("npx aqueduct-gateway")?;
+    demo.expect_name(name)?;
     demo.run(program)?;
     demo.interrupt().map(drop)
 }

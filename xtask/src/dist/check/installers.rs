@@ -82,7 +82,8 @@ pub(super) fn npm(packages: &Packages<'_>, sandbox: &Sandbox) -> Result<Outcome>
 
 /// Starts the binary without installing it.
 pub(super) fn npx(packages: &Packages<'_>, sandbox: &Sandbox) -> Result<Outcome> {
-    demo::check_by_npx(&packages.node(sandbox, "npx")?.args(["--yes", PACKAGE]))?;
+    let program = packages.node(sandbox, "npx")?.args(["--yes", PACKAGE]);
+    demo::check_by_launcher(&program, "npx aqueduct-gateway")?;
     Ok(Outcome::Passed)
 }
 

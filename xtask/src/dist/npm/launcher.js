@@ -21,9 +21,11 @@ function binaryPath() {
 
 // The name that the program shows in commands to copy: the binary itself is in no folder of PATH.
 const argv0 = process.env.npm_command === "exec" ? "npx aqueduct-gateway" : "aqueduct";
-const child = spawn(binaryPath(), process.argv.slice(2), { stdio: "inherit", argv0 });
-// The terminal sends Ctrl-C to both processes; a supervisor signals only this one.
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => signal === "SIGINT" || child.kill(signal));
+let child;
+// The terminal sends Ctrl-C to both processes; a supervisor signals only this one. Signals are handled before the binary can print
+// that it is ready.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => signal === "SIGINT" || child?.kill(signal));
+child = spawn(binaryPath(), process.argv.slice(2), { stdio: "inherit", argv0 });
 child.on("error", (error) => {
   console.error(`aqueduct: cannot start the binary: ${error.message}`);
   process.exit(1);

@@ -23,11 +23,24 @@ pub(crate) fn check(model: &Model, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Reports pages of `docs` that the table of contents does not list.
+/// Reports pages of `docs` that the table of contents does not list, and those that it lists twice: mdBook refuses them.
 pub(crate) fn contents(model: &Model, findings: &mut Vec<Finding>) {
     let Some(contents) = model.tree.files.iter().find(|file| file.path == CONTENTS) else { return };
-    let listed: BTreeSet<String> =
-        links(&contents.text).filter_map(|(_, target)| resolve(CONTENTS, target)).collect();
+    let mut listed = BTreeSet::new();
+    for (line, path) in
+        links(&contents.text).filter_map(|(line, target)| Some((line, resolve(CONTENTS, target)?)))
+    {
+        if !listed.insert(path.clone()) {
+            let what = format!("`{path}` is listed twice");
+            findings.push(Finding::error(
+                "contents",
+                CONTENTS,
+                Some(line),
+                what,
+                "keep one of the two lines",
+            ));
+        }
+    }
     for page in pages(model).filter(|page| page.path.starts_with("docs/") && page.path != CONTENTS) {
         if !listed.contains(&page.path) {
             let help = "add it to docs/SUMMARY.md, where a reader looks for it";
@@ -141,5 +154,13 @@ mod tests {
         let found = found(contents, &model);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("docs/b/c.md: error[contents]"), "{found:?}");
+    }
+
+    #[test]
+    fn a_page_that_is_listed_twice_is_found() {
+        let model = tree(&[(CONTENTS, "[A](a.md)\n[B](a.md)\n"), ("docs/a.md", "")]);
+        let found = found(contents, &model);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("docs/SUMMARY.md:2: error[contents]"), "{found:?}");
     }
 }

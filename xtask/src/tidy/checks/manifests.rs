@@ -10,7 +10,7 @@ use crate::tidy::model::Model;
 const UMBRELLA: &str = "aqueduct";
 
 /// The fields that a registry shows of a published crate.
-const SHOWN: [&str; 5] = ["description", "readme", "keywords", "categories", "repository"];
+const SHOWN: [&str; 6] = ["description", "readme", "keywords", "categories", "repository", "rust-version"];
 
 /// The files that a published crate contains beside its source.
 const CARRIED: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
@@ -35,20 +35,30 @@ pub(crate) fn names(model: &Model, findings: &mut Vec<Finding>) {
 /// The folder of the binary, which `cargo install` installs.
 const GATEWAY: &str = "gateway";
 
-/// Checks that libraries and the gateway can be published: metadata, README and licences.
+/// Checks that libraries and the gateway can be published (metadata, README and licences), and that no other package can.
 pub(crate) fn published(model: &Model, findings: &mut Vec<Finding>) {
-    let is_published = |folder: &str| folder == GATEWAY || Layer::of(folder).is_some_and(Layer::is_library);
-    for member in model.workspace.members.iter().filter(|member| is_published(&member.folder)) {
+    for member in &model.workspace.members {
         let manifest = member.manifest.parse::<Table>().unwrap_or_default();
         let package = manifest.get("package");
         let mut report = |what: String, help: &str| {
             findings.push(Finding::error("published", &member.manifest_path(), None, what, help));
         };
+        let is_library = Layer::of(&member.folder).is_some_and(Layer::is_library);
+        if !is_library && member.folder != GATEWAY {
+            if package.and_then(|package| package.get("publish")) != Some(&Value::Boolean(false)) {
+                report("`cargo publish` would publish a tool".to_owned(), "write `publish = false`");
+            }
+            continue;
+        }
+        let documented = package.and_then(|package| package.get("metadata")?.get("docs")?.get("rs"));
+        if is_library && documented.is_none() {
+            report("docs.rs would leave out optional features".to_owned(), "add [package.metadata.docs.rs]");
+        }
         for key in SHOWN.iter().filter(|key| package.and_then(|package| package.get(**key)).is_none()) {
-            report(format!("the package has no `{key}`"), "say it: registries show it");
+            report(format!("the package has no `{key}`"), "add it: registries show it");
         }
         if package.and_then(|package| package.get("publish")).is_some() {
-            report("the package says whether it is published".to_owned(), "it is: delete the line");
+            report("the package has a key `publish`".to_owned(), "libraries are published: delete the line");
         }
         for file in CARRIED {
             let path = format!("{}/{file}", member.folder);
@@ -140,10 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_that_cannot_be_published_is_found_and_a_tool_need_not_be() {
-        let found_now = found(published, &crates(vec![member("core", &[]), member("xtask", &[])]));
-        assert_eq!(found_now.len(), SHOWN.len() + CARRIED.len(), "{found_now:?}");
-        assert!(found_now.iter().all(|finding| finding.starts_with("core/")), "{found_now:?}");
+    fn a_library_that_cannot_be_published_is_found() {
+        let found_now = found(published, &crates(vec![member("core", &[])]));
+        assert_eq!(found_now.len(), SHOWN.len() + CARRIED.len() + 1, "{found_now:?}");
+    }
+
+    #[test]
+    fn a_tool_that_can_be_published_is_found() {
+        let tool =
+            |manifest: &str| crates(vec![Member { manifest: manifest.to_owned(), ..member("xtask", &[]) }]);
+        assert_eq!(found(published, &tool("[package]\npublish = false\n")), [""; 0]);
+        let found_now = found(published, &tool("[package]\nname = \"aqueduct-xtask\"\n"));
+        assert!(found_now.len() == 1 && found_now[0].contains("`publish = false`"), "{found_now:?}");
     }
 
     #[test]

@@ -199,7 +199,7 @@ impl Door {
                 }
                 String::from_utf8(bytes).unwrap()
             }
-            Err(aqueduct_transport_http::ClientError::NotAStream(response)) => {
+            Err(aqueduct_transport_http::Error::NotAStream(response)) => {
                 String::from_utf8_lossy(response.body()).into_owned()
             }
             Err(error) => format!("failed: {error}"),

@@ -26,7 +26,7 @@ const HELPER: &str = "[[step]]\nthinking = \"Let me see.\"\n[[step]]\ntool = \"s
 /// Gateways with a supervisor and an agent `helper` that plays a script.
 async fn scene(place: Place, door: &Door, supervisor: &Peer, script: &str) -> Scene {
     let file = format!("tee-{place:?}-{}.toml", script.len());
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(file);
+    let file = crate::scratch::folder().join(file);
     std::fs::write(&file, script).unwrap();
     let toml = format!(
         "[agents.s]\na2a = {{ url = \"{}\", binding = \"jsonrpc\" }}\n[agents.helper]\nscript = {{ file = \"{}\" }}\n",
@@ -122,7 +122,7 @@ async fn what_leads_to_a_run_leads_to_no_run_below_it(place: Place) {
         })
     })
     .await;
-    let script = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tee-below-{place:?}.toml"));
+    let script = crate::scratch::folder().join(format!("tee-below-{place:?}.toml"));
     std::fs::write(&script, "[[step]]\ntext = \"On it.\"\n[[step]]\nwait = \"600s\"\n").unwrap();
     let toml = format!(
         "[agents.s]\na2a = {{ url = \"{}\", binding = \"jsonrpc\" }}\n\

@@ -236,7 +236,7 @@ async fn traced(more: &str, collector: &Collector, agents: &str) -> Served {
 #[tokio::test]
 async fn content_failures_and_sampling() {
     let collector = Collector::default();
-    let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("traced.toml");
+    let script = crate::scratch::folder().join("traced.toml");
     let steps = "[[step]]\ntool = \"search\"\narguments = '{\"q\":1}'\nresult = \"found\"\n[[step]]\ntext = \"hi there\"\n";
     std::fs::write(&script, steps).unwrap();
     let agents = format!(

@@ -1,0 +1,70 @@
+//! Runs by their place in lists: all of them, those of a thread, those of an owner. A list costs what it returns, not what
+//! the log holds.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use aqueduct_core::ThreadId;
+
+use super::run::Run;
+use crate::log::{RunPlace, RunQuery};
+
+type Ordered = BTreeMap<RunPlace, Arc<Run>>;
+
+/// The runs of the log, in order.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    all: Ordered,
+    threads: HashMap<ThreadId, Ordered>,
+    owners: HashMap<String, Ordered>,
+}
+
+impl Index {
+    pub(super) fn insert(&mut self, run: &Arc<Run>) {
+        self.all.insert(run.place(), Arc::clone(run));
+        self.threads.entry(run.thread.clone()).or_default().insert(run.place(), Arc::clone(run));
+        self.owners.entry(run.owner.clone()).or_default().insert(run.place(), Arc::clone(run));
+    }
+
+    pub(super) fn remove(&mut self, run: &Run) {
+        let place = run.place();
+        self.all.remove(&place);
+        remove(&mut self.threads, &run.thread, &place);
+        remove(&mut self.owners, &run.owner, &place);
+    }
+
+    /// Returns all runs, oldest first.
+    pub(super) fn all(&self) -> Vec<Arc<Run>> {
+        self.all.values().cloned().collect()
+    }
+
+    /// Returns the first `max` runs that a query selects, in its order.
+    pub(super) fn select(&self, query: &RunQuery, max: usize) -> Vec<Arc<Run>> {
+        let found = match (&query.thread_id, &query.owner) {
+            (Some(thread), _) => self.threads.get(thread),
+            (None, Some(owner)) => self.owners.get(owner),
+            (None, None) => Some(&self.all),
+        };
+        let Some(found) = found else { return Vec::new() };
+        let is_wanted = |run: &&Arc<Run>| query.owner.as_ref().is_none_or(|owner| *owner == run.owner);
+        let edge = query.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        if query.newest_first {
+            let range = found.range::<RunPlace, _>((Bound::Unbounded, edge)).rev();
+            range.map(|(_, run)| run).filter(is_wanted).take(max).cloned().collect()
+        } else {
+            let range = found.range::<RunPlace, _>((edge, Bound::Unbounded));
+            range.map(|(_, run)| run).filter(is_wanted).take(max).cloned().collect()
+        }
+    }
+}
+
+/// Removes a run from the list of its key, and the list with its last run.
+fn remove<K: Eq + Hash>(lists: &mut HashMap<K, Ordered>, key: &K, place: &RunPlace) {
+    let Some(list) = lists.get_mut(key) else { return };
+    list.remove(place);
+    if list.is_empty() {
+        lists.remove(key);
+    }
+}

@@ -31,6 +31,20 @@ pub type MakeGuard = fn(&RunInput) -> EventGuard;
 /// The clock by which an engine counts leases and the age of runs.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
+/// Returns 128 bits that no other call on any replica returns, for the ids of side runs.
+pub type UniqueBits = Arc<dyn Fn() -> std::io::Result<u128> + Send + Sync>;
+
+/// Returns random bits of the operating system.
+///
+/// # Errors
+///
+/// Returns an error if the operating system has no source of randomness.
+pub fn random_bits() -> std::io::Result<u128> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits)?;
+    Ok(u128::from_ne_bytes(bits))
+}
+
 /// Builds [`Runs`].
 ///
 /// # Examples
@@ -62,6 +76,7 @@ pub(crate) struct Host {
     pub(crate) record_input: Option<RecordInput>,
     pub(crate) guard: Option<MakeGuard>,
     pub(crate) clock: Clock,
+    pub(crate) unique_bits: UniqueBits,
 }
 
 impl std::fmt::Debug for RunsBuilder {
@@ -79,6 +94,7 @@ impl Default for RunsBuilder {
             record_input: None,
             guard: None,
             clock: Arc::new(now),
+            unique_bits: Arc::new(random_bits),
         };
         Self { log: None, settings: Settings::default(), agents: Vec::new(), host }
     }
@@ -162,6 +178,12 @@ impl RunsBuilder {
     /// Sets the clock of leases and of the age of runs. The default is the system clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.host.clock = clock;
+        self
+    }
+
+    /// Sets the source of the ids of side runs. The default is [`random_bits`]; a simulation replays from seeded ones.
+    pub fn unique_bits(mut self, unique_bits: UniqueBits) -> Self {
+        self.host.unique_bits = unique_bits;
         self
     }
 

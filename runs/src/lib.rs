@@ -80,7 +80,7 @@ mod threads;
 
 pub use access::{AccessPolicy, OpenAccess};
 pub use agents::AgentEntry;
-pub use builder::{Clock, RunsBuilder};
+pub use builder::{Clock, RunsBuilder, UniqueBits, random_bits};
 pub use extension::{OF_EXTENSION, RunExtension, RunExtensions, RunOrigin, RunStart};
 pub use handle::{LaneRefused, LaneSender, RunHandle};
 pub use metrics::RunMetrics;

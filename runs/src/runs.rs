@@ -219,6 +219,11 @@ impl Runs {
         (self.0.host.clock)()
     }
 
+    /// Returns 128 bits for the id of a side run.
+    pub(crate) fn unique_bits(&self) -> std::io::Result<u128> {
+        (self.0.host.unique_bits)()
+    }
+
     /// Returns the time at which a lease that is taken now lapses.
     pub(crate) fn lease_until(&self) -> Timestamp {
         let lease = i64::try_from(self.setup().settings.lease.as_millis()).unwrap_or(i64::MAX);

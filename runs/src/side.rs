@@ -36,9 +36,8 @@ impl SideRun {
     ///
     /// Returns an error if the log is unavailable.
     pub async fn open(runs: &Runs, beside: &RunId) -> Result<Self, LogError> {
-        let mut word = [0; 16];
-        getrandom::fill(&mut word).map_err(|error| LogError::Unavailable(error.to_string()))?;
-        let run_id = RunId::from(format!("aqueduct-side-{:032x}", u128::from_ne_bytes(word)));
+        let bits = runs.unique_bits().map_err(|error| LogError::Unavailable(error.to_string()))?;
+        let run_id = RunId::from(format!("aqueduct-side-{bits:032x}"));
         let meta = RunMeta {
             run_id: run_id.clone(),
             thread_id: beside.as_bytes().clone().into(),

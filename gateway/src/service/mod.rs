@@ -23,7 +23,7 @@ use aqueduct_adapter_agui::fold;
 use aqueduct_core::service::{Caller, ServiceError};
 use aqueduct_core::{RunId, Timestamp};
 use aqueduct_runlog::{LogError, LogScope, RunLog, RunState};
-use aqueduct_runs::{Clock, Runs, Settings};
+use aqueduct_runs::{Clock, Runs, Settings, UniqueBits, random_bits};
 use aqueduct_transport_http::Dial;
 use aqueduct_transport_http::tls::LiveTls;
 
@@ -51,12 +51,14 @@ pub struct Surroundings {
     pub clock: Clock,
     /// Opens the connections to agents over HTTP, in place of sockets and TLS.
     pub dial: Option<Arc<dyn Dial>>,
+    /// The source of the ids of side runs.
+    pub unique_bits: UniqueBits,
 }
 
 impl Surroundings {
     /// Returns the clock and the network of the system, with the given log.
     pub fn new(log: Arc<dyn RunLog>) -> Self {
-        Self { log, clock: Arc::new(now), dial: None }
+        Self { log, clock: Arc::new(now), dial: None, unique_bits: Arc::new(random_bits) }
     }
 }
 
@@ -112,7 +114,7 @@ impl Gateway {
     ///
     /// Returns an error if a file of an agent (script, recording, certificate) cannot be read.
     pub fn with_surroundings(config: Config, surroundings: Surroundings) -> anyhow::Result<Arc<Self>> {
-        let Surroundings { log, clock, dial } = surroundings;
+        let Surroundings { log, clock, dial, unique_bits } = surroundings;
         let metrics = Arc::new(Metrics::default());
         let tracing = Tracing::start(&config.telemetry)?;
         let export = MetricsExport::new(&config.telemetry)?;
@@ -125,6 +127,7 @@ impl Gateway {
         let mut builder = Runs::builder()
             .shared_log(log)
             .clock(clock)
+            .unique_bits(unique_bits)
             .settings(settings)
             .access(Arc::new(ConfiguredAccess::new(Arc::clone(&setup))))
             .extensions(Arc::new(GatewayExtensions {

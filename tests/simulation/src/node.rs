@@ -108,11 +108,6 @@ struct Pen {
     notes: Vec<Note>,
 }
 
-/// A run in the trace: side runs, which carry calls between gateways, have ids of chance.
-fn shown(run: &RunId) -> &str {
-    if run.as_str().starts_with("aqueduct-side-") { "a side run" } else { run.as_str() }
-}
-
 /// A message in the trace, without tokens.
 fn kind(message: &Control) -> String {
     match message {
@@ -244,7 +239,7 @@ impl Node {
         let nonce = self.nonce();
         let run = meta.run_id.clone();
         let lease = self.call(|server, at| server.open(at, meta.clone(), until, nonce)).await?;
-        self.note(|| format!("open {}: {:?}", shown(&run), lease.as_ref().map(|lease| lease.epoch)));
+        self.note(|| format!("open {}: {:?}", run, lease.as_ref().map(|lease| lease.epoch)));
         let lease = lease?;
         self.take_pen(&lease, 0);
         Ok(lease)
@@ -254,11 +249,7 @@ impl Node {
         let nonce = self.nonce();
         let taken = self.call(|server, at| server.take_over(at, &run, now, until, nonce)).await?;
         self.note(|| {
-            format!(
-                "take over {}: {:?}",
-                shown(&run),
-                taken.as_ref().map(|(lease, head)| (lease.epoch, *head))
-            )
+            format!("take over {}: {:?}", run, taken.as_ref().map(|(lease, head)| (lease.epoch, *head)))
         });
         let (lease, head) = taken?;
         self.take_pen(&lease, head);
@@ -275,7 +266,7 @@ impl Node {
             match self.call(|server, at| server.append(at, lease, first, events, time)).await?? {
                 Appended::Head(head) => return Ok(head),
                 Appended::Behind(behind) => {
-                    self.note(|| format!("{} lost events after {behind}", shown(run)));
+                    self.note(|| format!("{} lost events after {behind}", run));
                     let lost = LogError::Lost { run: run.clone(), from: behind + 1 };
                     let skipped = behind.checked_sub(pen.from).ok_or(lost)?;
                     let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
@@ -296,9 +287,7 @@ impl Node {
         time: Timestamp,
     ) -> Result<u64, Refused> {
         let written = self.write(&lease, &events, time).await;
-        self.note(|| {
-            format!("append {}/{} {} events: {written:?}", shown(&lease.run_id), lease.epoch, events.len())
-        });
+        self.note(|| format!("append {}/{} {} events: {written:?}", lease.run_id, lease.epoch, events.len()));
         match written {
             Ok(head) => {
                 if let Some(pen) = locked(&self.pens).get_mut(&lease.run_id) {
@@ -402,7 +391,7 @@ impl RunLog for Node {
     fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {
         let (run, nonce) = (run.clone(), self.nonce());
         Box::pin(async move {
-            self.note(|| format!("control {}: {}", shown(&run), kind(&message)));
+            self.note(|| format!("control {}: {}", run, kind(&message)));
             self.call(|server, at| server.control(at, &run, message.clone(), nonce)).await?
         })
     }

@@ -31,7 +31,8 @@ async fn the_simulated_log_is_a_log() {
 
 #[test]
 fn a_seed_is_a_world_line_by_line() {
-    for seed in 0..20 {
+    // Every sixteenth world has gateways.
+    for seed in (0..20).chain((23..330).step_by(16)) {
         assert_eq!(simulate_twice(seed, None).unwrap().violations, [], "seed {seed}");
     }
 }

@@ -193,7 +193,13 @@ impl World {
 
     /// Returns the engine and the routes of a gateway.
     fn gateway(&self, node: &Arc<Node>, clock: Clock) -> anyhow::Result<(Runs, Router)> {
-        let surroundings = Surroundings { log: Arc::clone(node) as _, clock, dial: Some(self.wires(node)) };
+        let random = Mutex::new(Random::new(self.plan.seed, &format!("side runs of {}", node.name())));
+        let surroundings = Surroundings {
+            log: Arc::clone(node) as _,
+            clock,
+            dial: Some(self.wires(node)),
+            unique_bits: Arc::new(move || Ok(u128::from(locked(&random).number()))),
+        };
         let gateway = team::gateway(surroundings, self.planted)?;
         Ok((gateway.runs().clone(), serve::router(&gateway)?))
     }

@@ -1,4 +1,7 @@
 //! The target of a call: an A2A agent, or the gateway's own server of an agent of another kind.
+//!
+//! Both targets take the same HTTP request and return the same [`Answer`], so that [`Relay`](super::relay::Relay) does
+//! not distinguish them. A call to the gateway's own server does not leave the process.
 
 use aqueduct::a2a::{RemoteAgent, Servers};
 use aqueduct::remote::failure_of;
@@ -16,7 +19,7 @@ use serde_json::json;
 use super::answer::{Answer, AnswerBody};
 use crate::source::Forwarded;
 
-/// The target of a call.
+/// The target of a call, with everything that is needed to cancel its task later. Cheap to clone.
 #[derive(Clone)]
 pub(super) enum Callee {
     /// A remote agent, at that interface.
@@ -26,7 +29,12 @@ pub(super) enum Callee {
 }
 
 impl Callee {
-    /// Sends a request and returns the response.
+    /// Sends a request and returns the response. An error status is a response, not an error.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the agent cannot be reached, times out, or cuts the connection before the end of the
+    /// response. Dropping the future closes the connection.
     pub(super) async fn ask(&self, request: Request<Bytes>) -> Result<Answer, RunFailure> {
         match self {
             Self::Agent { source, .. } => ask_agent(source, request).await,
@@ -34,7 +42,8 @@ impl Callee {
         }
     }
 
-    /// Cancels a task. The response is dropped.
+    /// Cancels a task. The response is dropped and a failure is logged: the run that wanted the cancel has ended
+    /// already.
     pub(super) async fn cancel(&self, task: String) {
         match self {
             Self::Agent { source, door, forwarded } => source.cancel(door, task, forwarded).await,
@@ -50,6 +59,10 @@ impl Callee {
     }
 }
 
+/// Sends a request to a remote agent. The body of the response is a stream if its media type is `text/event-stream`,
+/// and is read completely otherwise.
+///
+/// A refused connection drops the cached card: the agent may have moved to another address.
 pub(super) async fn ask_agent(source: &RemoteAgent, request: Request<Bytes>) -> Result<Answer, RunFailure> {
     match source.connection().client().open_bytes(request, sse::is_event_stream).await {
         Ok((head, stream)) => Ok(head.map(|()| AnswerBody::Stream(stream.boxed()))),
@@ -63,6 +76,7 @@ pub(super) async fn ask_agent(source: &RemoteAgent, request: Request<Bytes>) -> 
     }
 }
 
+/// Has the gateway's own server of the agent handle a request, as if it had arrived on a socket.
 async fn ask_served(servers: &Servers, name: &str, request: Request<Bytes>) -> Result<Answer, RunFailure> {
     let (head, body) = servers.answer(name, request.map(Body::from)).await.into_parts();
     let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -78,6 +92,12 @@ async fn ask_served(servers: &Servers, name: &str, request: Request<Bytes>) -> R
     Ok(Answer::from_parts(head, body))
 }
 
+/// Returns a JSON-RPC call that cancels the task, with the headers of the call that started it, so that the same caller
+/// is authenticated.
+///
+/// ```text
+/// POST /a2a/{name}   {"jsonrpc":"2.0","id":1,"method":"CancelTask","params":{"id":"T"}}      0.3: "tasks/cancel"
+/// ```
 fn cancel_request(name: &str, headers: &HeaderMap, version: Version, task: &str) -> Request<Bytes> {
     let method = if version == Version::V1 { "CancelTask" } else { "tasks/cancel" };
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "id": task } });
@@ -87,6 +107,7 @@ fn cancel_request(name: &str, headers: &HeaderMap, version: Version, task: &str)
         *request.uri_mut() = uri;
     }
     *request.headers_mut() = headers.clone();
+    // The length of the first call's body.
     request.headers_mut().remove(header::CONTENT_LENGTH);
     request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     request.headers_mut().insert(VERSION_HEADER, HeaderValue::from_static(version.as_str()));

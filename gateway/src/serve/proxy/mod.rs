@@ -66,6 +66,9 @@ use crate::tee::relation::LANE_HEADER;
 use crate::tee::{Requester, Tapped};
 
 /// Request headers that are forwarded to the agent, beside trace context and configured headers.
+///
+/// An allow list: cookies, `authorization` and hop-by-hop headers of the caller belong to the gateway. The credential
+/// of the agent is added by its connection. `last-event-id` lets a caller resume a stream at the agent itself.
 const PASSED: [&str; 7] = [
     "accept",
     "content-type",
@@ -76,20 +79,26 @@ const PASSED: [&str; 7] = [
     EXTENSIONS_HEADER_V03,
 ];
 
-/// An agent to which calls are forwarded.
+/// An agent to which calls are forwarded: an A2A agent with `expose = "proxy"` and a binding other than gRPC.
 pub(super) struct Passable {
     agent: Arc<AgentEntry>,
+    /// The client of the agent, with its card cache, its limits and its circuit.
     source: RemoteAgent,
 }
 
 impl Passable {
-    /// Returns `None` for an agent that the gateway serves itself.
+    /// Returns the agent if calls to it are forwarded. Returns `None` for an agent that the gateway serves itself.
     pub(super) fn of(agent: Arc<AgentEntry>) -> Option<Self> {
         Some(Self { source: agent.a2a.clone()?, agent })
     }
 }
 
-/// Forwards a call to the agent.
+/// Forwards a call to the agent, or has the gateway's own server answer it (`next`) if the agent has no interface of
+/// the call's binding and version.
+///
+/// The order of the checks matters: access first, so that a caller without access learns neither the card nor the
+/// bindings of the agent; then the path; then the body, which is read only for a caller that may use it. Every check
+/// that fails responds with a [`Refusal`] and sends nothing to the agent.
 pub(super) async fn pass(
     gateway: &Arc<Gateway>,
     servers: &Servers,
@@ -101,11 +110,14 @@ pub(super) async fn pass(
     let who = caller(&parts);
     // The path stays encoded: a decoded path could not be distinguished from one with other segments.
     let path = parts.uri.path().to_owned();
+    // `/a2a/{name}/{rest}`: empty for the JSON-RPC endpoint, with or without its trailing slash.
     let rest = path.splitn(4, '/').nth(3).unwrap_or_default();
     let is_get = parts.method == Method::GET;
     let place = rest.trim_end_matches('/');
     let is_card = is_get && WELL_KNOWN_PATHS.iter().any(|path| path.trim_start_matches('/') == place);
     let Passable { agent, source } = to;
+    // A public card needs no principal: the card is the only response that an anonymous caller of such an agent
+    // receives.
     let owner = match gateway.authenticate(agent, &who) {
         Ok(owner) => owner,
         Err(_) if is_card && agent.config.card == CardAccess::Public => String::new(),
@@ -132,6 +144,7 @@ pub(super) async fn pass(
         return Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
             .into_response();
     }
+    // The interface decides between proxy and own server: an agent without REST is still usable over REST here.
     let spoken = Spoken::of(&parts, rest, &body);
     match source.interface(spoken.binding, spoken.version, &forwarded).await {
         Ok(Some(door)) => {
@@ -153,6 +166,10 @@ pub(super) async fn pass(
 }
 
 /// Has a call answered by the gateway's own server of an agent. The call may be one of a run's sub-agent.
+///
+/// The route of the inner server (`next`) authenticates and parses the call again. This function authenticates first
+/// only to find the principal of the call, by which the call is related to a run. Cards are never related to a run, and
+/// a name without an agent is refused by the inner server.
 pub(super) async fn serve(
     gateway: &Arc<Gateway>,
     servers: &Servers,
@@ -177,6 +194,10 @@ pub(super) async fn serve(
     serve_call(gateway, servers, (&agent, &owner), (parts, body.clone()), &spoken, next).await
 }
 
+/// Has the gateway's own server answer a call, and copies the response to the lane if the call is related to a run.
+///
+/// An unrelated call is passed to `next` unchanged. A related call is made inside this process: its request carries
+/// [`LANE_HEADER`], so that the run which the inner server starts does not claim the relation keys of the outer run.
 async fn serve_call(
     gateway: &Arc<Gateway>,
     servers: &Servers,
@@ -210,6 +231,10 @@ async fn serve_call(
 }
 
 /// Returns the lane of a call, if the call is related to a run.
+///
+/// Returns `None` if no run of the caller's principal matches, if more than one run matches, if the call is not about a
+/// task, or if the run shows no lane for the call (a read of a task that it does not know). Every call is counted,
+/// related or not.
 async fn tap(
     gateway: &Arc<Gateway>,
     (agent, owner): (&AgentEntry, &String),
@@ -217,6 +242,7 @@ async fn tap(
     call: &PassingCall<'_>,
     dialect: Dialect,
 ) -> Option<Tapped> {
+    // A supervisor may call on behalf of other principals, because one supervisor process serves the runs of all users.
     let supervisors = &agent.config.supervisors;
     let requester = Requester { is_supervisor: supervisors.contains(owner), owner: owner.clone() };
     let found = gateway.tee().relate(&requester, headers, call, |run| gateway.drives(run)).await;
@@ -231,7 +257,7 @@ async fn tap(
     Some(lane)
 }
 
-/// Binding, version and kind of a call.
+/// Binding, version and kind of a call: the facts by which an interface of the agent is selected.
 struct Spoken<'c> {
     call: PassingCall<'c>,
     binding: Binding,
@@ -239,6 +265,11 @@ struct Spoken<'c> {
 }
 
 impl<'c> Spoken<'c> {
+    /// Reads the call. Never fails: a body that is not UTF-8 or not JSON yields a call of kind `Other`, which the agent
+    /// or the inner server refuses.
+    ///
+    /// A `POST` to the mount itself is JSON-RPC; every other method or path is REST. Without a version in the method,
+    /// the path or the header the call is A2A 1.0.
     fn of(parts: &Parts, rest: &'c str, body: &'c Bytes) -> Self {
         let text = std::str::from_utf8(body).unwrap_or_default();
         let is_rpc = rest.is_empty() && parts.method == Method::POST;
@@ -256,6 +287,8 @@ impl<'c> Spoken<'c> {
 }
 
 /// Returns a response for the caller. `whole` may rewrite a complete body.
+///
+/// Status and allowed headers come from the agent; a stream is forwarded chunk by chunk, without a buffer of its own.
 fn respond(answer: Answer, whole: impl FnOnce(Bytes) -> Body) -> Response {
     let (head, body) = answer.into_parts();
     let mut response = Response::new(match body {
@@ -267,7 +300,11 @@ fn respond(answer: Answer, whole: impl FnOnce(Bytes) -> Body) -> Response {
     response
 }
 
-/// Holds the place of a call until its response has been sent.
+/// Holds the place of a call until its response has been sent, so that a caller cannot open more streams than its quota
+/// allows runs.
+///
+/// A body of known length is complete already: its place is released at once. The place of a stream is moved into the
+/// body and released when the body is dropped, at its end or when the caller disconnects.
 fn held(place: Option<RunPlace>, response: Response) -> Response {
     let Some(place) = place.filter(|_| response.body().size_hint().exact().is_none()) else {
         return response;
@@ -280,6 +317,10 @@ fn held(place: Option<RunPlace>, response: Response) -> Response {
 }
 
 /// Returns `true` if no server could resolve the path to a parent directory.
+///
+/// The path is appended to the agent's address, and the gateway adds its credential for the agent: a path such as
+/// `tasks/../../admin` must not leave the address that the credential is meant for. Percent-encoded dots and
+/// backslashes count, because some servers decode them before they resolve a path.
 fn is_below(rest: &str) -> bool {
     let dots =
         |segment: &str| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");

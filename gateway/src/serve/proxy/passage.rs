@@ -1,4 +1,12 @@
 //! [`Passage`]: one call on its way through the proxy, to an agent and back.
+//!
+//! ```text
+//! scope of the call ──► owners: may the caller name these tasks? ──► place in the quota ──► lane ──► request ──► agent
+//!         caller ◄── response ◄── caller's names of contexts ◄── owners: claim new ids, filter lists ◄──────────┘
+//! ```
+//!
+//! The steps are in this order because each is cheaper than the next and none has to be undone: a refused call takes no
+//! place, opens no lane and reaches no agent.
 
 use std::sync::Arc;
 
@@ -30,9 +38,10 @@ use crate::source::Forwarded;
 use crate::tee::relation::TOKEN_METADATA;
 use crate::tee::{RunContext, Tapped};
 
-/// One forwarded call.
+/// One forwarded call: the parts of the request, and where it goes. Borrows everything from [`pass`](super::pass).
 pub(super) struct Passage<'p> {
     pub(super) gateway: &'p Arc<Gateway>,
+    /// For the gateway's own card, which an extended card is rewritten with, and for its signature.
     pub(super) servers: &'p Servers,
     pub(super) agent: &'p Arc<AgentEntry>,
     /// The stored form of the caller's principal.
@@ -40,14 +49,21 @@ pub(super) struct Passage<'p> {
     pub(super) source: RemoteAgent,
     pub(super) parts: &'p Parts,
     pub(super) body: &'p Bytes,
+    /// The path below the agent's mount, still percent-encoded; empty for JSON-RPC.
     pub(super) rest: &'p str,
 }
 
 impl Passage<'_> {
+    /// Forwards the call to the interface `door` of the agent and returns the response for the caller.
+    ///
+    /// Refusals of the gateway have the error format of the call's binding; failures of the agent have the status 502,
+    /// 503 or 504, or the JSON-RPC error that corresponds to it.
     pub(super) async fn run(&self, call: PassingCall<'_>, door: Endpoint, forwarded: Forwarded) -> Response {
         let (is_rpc, owners) = (self.rest.is_empty(), self.owners());
         let scope = self.scope(is_rpc);
         let push = self.gateway.config().server.push;
+        // Without owners (all callers are one principal) only the addresses of push notifications are checked. A call
+        // whose scope cannot be parsed is then forwarded, and the agent refuses it; with owners it is refused here.
         let admitted = match (&owners, &scope) {
             (Some(owners), scope) => owners.admit(scope.as_ref(), &self.named_contexts(), push).await,
             (None, Some(scope)) => admit_push(scope, push).map(|()| Renames::default()),
@@ -68,7 +84,8 @@ impl Passage<'_> {
             Ok(request) => request,
             Err(what) => return refuse(&call, &unsent(what)),
         };
-        // The lane of the relay holds its own.
+        // The run context refers to the run. The lane holds a reference of its own until it is retired; this one must
+        // not outlive the lane.
         drop(run_context);
         let answered = match lane {
             None => ask_agent(&self.source, request).await,
@@ -79,6 +96,7 @@ impl Passage<'_> {
                 relay.raising(|| Question::new(asked, dialect, frame)).answer(request).await
             }
         };
+        // New ids are claimed before the caller receives them, so that no other caller can claim them first.
         let reach = scope.map_or(Reach::Unknown, |scope| scope.reach);
         let answered = match (owners, answered) {
             (Some(owners), Ok(answer)) => owners.filter(reach, renames, answer).await,
@@ -98,6 +116,12 @@ impl Passage<'_> {
 
     /// Reserves a place among the runs of the caller for a call in which the agent works, as for a run that the gateway
     /// drives.
+    ///
+    /// Returns `None` for calls that only read or cancel, and for callers without an account, which no quota limits.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the caller has as many runs as its quota allows.
     pub(super) fn place(&self, kind: PassingKind) -> Result<Option<RunPlace>, ServerError> {
         if !matches!(kind, PassingKind::Send | PassingKind::Subscribe) {
             return Ok(None);
@@ -112,6 +136,8 @@ impl Passage<'_> {
     }
 
     /// Returns the contexts that the query of the call names.
+    ///
+    /// REST lists tasks by `GET /tasks?contextId=C`; a JSON-RPC call names contexts only in its body.
     pub(super) fn named_contexts(&self) -> Vec<String> {
         let query = self.parts.uri.query().filter(|_| !self.rest.is_empty());
         query.map(query_contexts).unwrap_or_default()
@@ -126,7 +152,13 @@ impl Passage<'_> {
         CallScope::of_rest(self.parts.method.as_str(), self.rest, body)
     }
 
-    /// Builds the request to the agent.
+    /// Builds the request to the agent: address of the interface, allowed headers, body with renamed contexts and the
+    /// run's token.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if address and path are not a valid URI, if the address is not allowed, or if a header is
+    /// invalid.
     pub(super) fn request(
         &self,
         door: &Endpoint,
@@ -144,6 +176,7 @@ impl Passage<'_> {
                 url = format!("{url}?{}", renames.query(query));
             }
         }
+        // A header that the configuration forwards is already in `forwarded`, and must not be sent twice.
         let passed = PASSED.iter().filter_map(|name| {
             let value = self.parts.headers.get(*name)?.to_str().ok()?;
             (!forwarded.has(name)).then_some((*name, value))
@@ -155,12 +188,19 @@ impl Passage<'_> {
         self.source.connection().request(self.parts.method.as_str(), &url, &passed, &forwarded, body)
     }
 
-    /// Returns the body for the agent.
+    /// Returns the body for the agent: the caller's bytes, except for renamed contexts and for the token of the run in
+    /// the metadata of a message. A body that is not UTF-8 is returned unchanged.
+    ///
+    /// ```text
+    /// {"method":"SendMessage","params":{"message":{…,"contextId":"C"}}}
+    /// {"method":"SendMessage","params":{"message":{…,"contextId":"5f0c…"},"metadata":{"…":"token"}}}
+    /// ```
     pub(super) fn sent_body(&self, renames: &Renames, token: Option<&str>) -> Bytes {
         let Ok(text) = std::str::from_utf8(self.body) else { return self.body.clone() };
         let changed = renames.body(text, self.rest.is_empty());
         let text = changed.as_deref().unwrap_or(text);
         let marked = token.and_then(|token| {
+            // Parsed again: renaming has moved the offsets at which the entry is written.
             let call = match self.rest {
                 "" => PassingCall::of_jsonrpc(text),
                 rest => PassingCall::of_rest(self.parts.method.as_str(), rest, text),
@@ -170,7 +210,8 @@ impl Passage<'_> {
         marked.or(changed).map_or_else(|| self.body.clone(), Bytes::from)
     }
 
-    /// Rewrites a card inside a response.
+    /// Rewrites the extended card inside a response: it names the gateway's interfaces, and is signed by the gateway. A
+    /// response without a card, such as an error, is returned unchanged in content.
     pub(super) fn moved(&self, bytes: Bytes) -> Body {
         let Ok(mut answer) = serde_json::from_slice::<Value>(&bytes) else { return Body::from(bytes) };
         let here = own_card(self.servers, self.agent, self.parts);

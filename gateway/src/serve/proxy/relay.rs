@@ -1,5 +1,22 @@
-//! Relays a call and copies the response to a lane. The relay is a task of its own, so that it can close its lane when
-//! the caller disconnects.
+//! Relays a call and copies the response to a lane.
+//!
+//! ```text
+//! Relay::answer ── spawns ──► run ── ask ──► callee
+//!       │                      │ no response within SHOWN_AFTER: the lane shows that the call waits
+//!       │                      ├ failure ───────► lane, then caller
+//!       │                      ├ whole body ────► lane, then caller; an interrupt may be raised first (`raise`)
+//!       │                      ├ stream ────────► each chunk: lane, then caller
+//!       │                      └ caller gone ───► lane closes with `caller_gone`; the connection to the callee closes
+//!       ▼                      ▼
+//!    response            retire the lane ──► a task that still works is cancelled together with the run
+//! ```
+//!
+//! The relay is a spawned task, not part of the request's future: the server drops that future when the caller
+//! disconnects, and the relay still has to close its lane.
+//!
+//! Invariants: the lane receives every chunk before the caller does, so that the run contains what the caller acts
+//! upon; the caller receives the callee's bytes unchanged, unless an interrupt was raised; the lane is retired on every
+//! path.
 
 use std::time::Duration;
 
@@ -23,8 +40,9 @@ pub(super) const SHOWN_AFTER: Duration = Duration::from_secs(1);
 /// The code for an agent that compressed its response although the request forbids it.
 const ANSWER_COMPRESSED: &str = "answer_compressed";
 
-/// Relays one call.
+/// One call between a caller and a callee, and the lane that shows the call in the caller's run.
 pub(super) struct Relay {
+    /// Cloned for cancels, which are sent while the response is still being read.
     pub(super) callee: Callee,
     pub(super) lane: Tapped,
     /// Set if interrupts of the agent are raised to the user of the run.
@@ -33,20 +51,30 @@ pub(super) struct Relay {
     compressed: Option<String>,
 }
 
+/// Sends the response head to the request's future. `closed` resolves when the caller disconnects before the response.
 type Respond = oneshot::Sender<Result<Answer, RunFailure>>;
 
 impl Relay {
+    /// Returns a relay that forwards interrupts of the agent to the caller, as every other event.
     pub(super) fn new(callee: Callee, lane: Tapped) -> Self {
         Self { callee, lane, question: None, compressed: None }
     }
 
     /// Raises interrupts of the agent to the user of the run, if the lane is configured so.
+    ///
+    /// `question` is called only in that case, because it copies the request.
     pub(super) fn raising(mut self, question: impl FnOnce() -> Question) -> Self {
         self.question = self.lane.raises().then(question);
         self
     }
 
     /// Sends the request, and relays the response while the caller or the lane reads it.
+    ///
+    /// Dropping the future disconnects the caller: the relay then closes the lane and the connection to the callee.
+    ///
+    /// # Errors
+    ///
+    /// Returns the failure of the callee, or `UPSTREAM_ENDED` if the process stops before there is a response.
     pub(super) async fn answer(self, request: http::Request<Bytes>) -> Result<Answer, RunFailure> {
         let (sender, answer) = oneshot::channel();
         tokio::spawn(self.run(request, sender));
@@ -57,6 +85,8 @@ impl Relay {
         }
     }
 
+    /// Runs the relay until the response is complete and the lane is retired. A response that is not a stream is sent
+    /// to the caller last, after the lane has stored its task.
     async fn run(mut self, request: http::Request<Bytes>, mut to: Respond) {
         let whole = match self.ask(request, &mut to).await {
             None => {
@@ -70,16 +100,19 @@ impl Relay {
             Some(Ok(answer)) => self.hand_over(answer, to).await,
         };
         let rest = self.lane.retire();
-        // The caller may read its task as soon as it knows the id.
+        // The lane is retired before the caller has the id of its task: the caller may read the task at once, and that
+        // call has to find the lane's state.
         if let Some((to, answer)) = whole {
             to.send(answer).ok();
         }
+        // Waits for the end of the run if the task works without a stream.
         if let Some(task) = rest.await {
             self.callee.cancel(task).await;
         }
     }
 
-    /// Returns the response, or `None` if the caller disconnected before.
+    /// Sends the request. Returns the response, or `None` if the caller disconnected before. The lane shows the pending
+    /// call after [`SHOWN_AFTER`].
     async fn ask(
         &mut self,
         request: http::Request<Bytes>,
@@ -102,7 +135,10 @@ impl Relay {
         }
     }
 
-    /// Relays the response if it is a stream; else returns it.
+    /// Relays the response if it is a stream; else returns it together with the sender for it.
+    ///
+    /// Loops once per raised interrupt: the callee's response to a reply takes the place of the response with the
+    /// interrupt, and may itself be a stream or another interrupt.
     async fn hand_over(
         &mut self,
         answer: Answer,
@@ -116,6 +152,7 @@ impl Relay {
             }
             let bytes = match body {
                 AnswerBody::Stream(stream) => {
+                    // The head is sent now, so that the caller can read the chunks while they arrive.
                     let (sender, chunks) = mpsc::channel(CHUNKS);
                     to.send(Ok(Answer::from_parts(head, AnswerBody::Stream(relayed(chunks))))).ok();
                     self.carry(stream, sender).await;
@@ -143,6 +180,8 @@ impl Relay {
         }
     }
 
+    /// Raises an interrupt of a response that is not a stream. Nothing can be sent to the caller meanwhile: the head of
+    /// its response is not decided yet. The caller's own timeout applies.
     async fn raise_whole(&mut self, to: &mut Respond) -> Raised {
         tokio::select! {
             biased;
@@ -151,6 +190,8 @@ impl Relay {
         }
     }
 
+    /// Notes that the response cannot be shown. The caller still receives the compressed bytes, which only the caller
+    /// can decode.
     async fn note_compressed(&mut self, coding: String) {
         tracing::warn!(
             coding,
@@ -161,6 +202,10 @@ impl Relay {
         self.compressed = Some(coding);
     }
 
+    /// Copies a complete response to the lane.
+    ///
+    /// A response with an error status is copied whatever its media type is: the lane reports the status. A successful
+    /// response that is not JSON violates the protocol and fails the lane; the caller receives it unchanged.
     async fn take_whole(&mut self, head: &http::response::Parts, bytes: &Bytes) {
         if self.compressed.is_some() {
             return self.end().await;
@@ -174,6 +219,9 @@ impl Relay {
     }
 
     /// Forwards a stream to the caller, each chunk after its copy was sent to the lane.
+    ///
+    /// A cancelled run cancels the task at the callee once; the stream continues until the callee ends it, so that the
+    /// caller receives the final state of its task.
     async fn carry(&mut self, mut stream: Chunks, to: mpsc::Sender<Result<Bytes, HttpError>>) {
         if self.question.is_some() && self.compressed.is_none() {
             return self.carry_asking(stream, to).await;
@@ -202,11 +250,13 @@ impl Relay {
         }
     }
 
+    /// Cancels the task at the callee. Spawned: the stream is read while the callee handles the cancel.
     pub(super) fn cancel_task(&self, task: String) {
         let callee = self.callee.clone();
         tokio::spawn(async move { callee.cancel(task).await });
     }
 
+    /// Ends lane and caller's stream with the error of a cut connection.
     pub(super) async fn fail_stream(
         &mut self,
         error: HttpError,
@@ -216,6 +266,8 @@ impl Relay {
         to.send(Err(error)).await.ok();
     }
 
+    /// Ends the lane after a complete response. The lane of a compressed response fails, because it has no content that
+    /// could be a result.
     pub(super) async fn end(&mut self) {
         match &self.compressed {
             None => self.lane.handle_end().await,
@@ -226,6 +278,8 @@ impl Relay {
         }
     }
 
+    /// Ends the lane of a caller that disconnected. Nothing is cancelled at the callee: the caller may come back to its
+    /// task.
     pub(super) async fn caller_is_gone(&mut self) {
         self.lane.handle_failure(caller_gone()).await;
     }
@@ -237,6 +291,7 @@ pub(super) fn caller_gone() -> RunFailure {
     RunFailure::new(CALLER_GONE, message)
 }
 
+/// Returns the caller's end of the relay. Dropping it closes the channel, by which the relay detects the disconnect.
 fn relayed(chunks: mpsc::Receiver<Result<Bytes, HttpError>>) -> Chunks {
     futures_util::stream::unfold(chunks, async |mut chunks| Some((chunks.recv().await?, chunks))).boxed()
 }

@@ -1,4 +1,6 @@
 //! Decodes responses of gRPC calls into the wire model.
+//!
+//! The transport has checked the status: a status that is not OK goes to `WireError::from_grpc` instead.
 
 use prost::Message as _;
 

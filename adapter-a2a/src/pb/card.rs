@@ -1,7 +1,15 @@
 //! Converts cards from JSON into messages of both packages.
 //!
-//! Only security schemes that a card of this crate can contain are converted (bearer and other HTTP schemes, API keys,
-//! `OpenID` Connect, mutual TLS); OAuth flows are not supported.
+//! Two calls return a card over gRPC: `GetExtendedAgentCard` of 1.0 and `GetAgentCard` of 0.3. The input is the
+//! JSON of [`CardConfig::to_json`](crate::server::CardConfig::to_json), which has the members of both versions
+//! side by side; each function reads those of its version.
+//!
+//! Invariants: no conversion fails, and nothing is invented. An absent member, or one of another type, becomes
+//! the default of its field: an empty string, an empty list, `None`.
+//!
+//! Only security schemes that a card of this crate can contain are converted (bearer and other HTTP schemes, API
+//! keys, `OpenID` Connect, mutual TLS); OAuth flows are not supported. Not converted: signatures, which cover the
+//! JSON form of a card, and security requirements of single skills.
 
 use std::collections::BTreeMap;
 
@@ -10,36 +18,44 @@ use serde_json::Value;
 use super::value::object_from_json;
 use super::{v1, v03};
 
+/// Returns a string member, or an empty string.
 fn text(value: &Value, key: &str) -> String {
     value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
+/// Returns a string member for a field that distinguishes "absent" from "empty".
 fn optional(value: &Value, key: &str) -> Option<String> {
     value.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
+/// Returns a boolean member. `None` is written as absent in 1.0 and as `false` in 0.3, whose fields are not
+/// optional.
 fn flag(value: &Value, key: &str) -> Option<bool> {
     value.get(key).and_then(Value::as_bool)
 }
 
+/// Converts each item of a list member. An absent member is an empty list.
 fn list<T>(value: &Value, key: &str, read: impl Fn(&Value) -> T) -> Vec<T> {
     value.get(key).and_then(Value::as_array).into_iter().flatten().map(read).collect()
 }
 
+/// Returns a list of strings. An item that is not a string becomes an empty one, so that positions are kept.
 fn texts(value: &Value, key: &str) -> Vec<String> {
     list(value, key, |item| item.as_str().unwrap_or_default().to_owned())
 }
 
+/// Converts each member of an object by its name. prost sorts maps by key.
 fn map<T>(value: Option<&Value>, read: impl Fn(&Value) -> T) -> BTreeMap<String, T> {
     let object = value.and_then(Value::as_object).into_iter().flatten();
     object.map(|(key, value)| (key.clone(), read(value))).collect()
 }
 
+/// Returns the parameters of an extension: any JSON object.
 fn params(value: &Value) -> Option<prost_types::Struct> {
     value.get("params").and_then(Value::as_object).cloned().map(object_from_json)
 }
 
-/// Returns the card of 1.0.
+/// Returns the message of 1.0.
 pub(super) fn v1_card(card: &Value) -> v1::AgentCard {
     v1::AgentCard {
         name: text(card, "name"),
@@ -88,6 +104,14 @@ pub(super) fn v1_card(card: &Value) -> v1::AgentCard {
     }
 }
 
+/// Converts a security scheme of 1.0. The member's name determines the kind:
+///
+/// ```text
+/// {"httpAuthSecurityScheme": {"scheme": "Bearer"}}  ►  Scheme::HttpAuthSecurityScheme { scheme: "Bearer" }
+/// ```
+///
+/// A scheme of an unknown kind becomes a message without content, under the same name, so that the security
+/// requirements that refer to it stay valid.
 fn v1_scheme(scheme: &Value) -> v1::SecurityScheme {
     use v1::security_scheme::Scheme;
     let own = |member: &str| scheme.get(member);
@@ -117,7 +141,7 @@ fn v1_scheme(scheme: &Value) -> v1::SecurityScheme {
     v1::SecurityScheme { scheme: found }
 }
 
-/// Returns the card of 0.3.
+/// Returns the message of 0.3. Of several interfaces, the main one is in `url` and `preferred_transport`.
 pub(super) fn v03_card(card: &Value) -> v03::AgentCard {
     v03::AgentCard {
         protocol_version: text(card, "protocolVersion"),
@@ -176,6 +200,13 @@ pub(super) fn v03_card(card: &Value) -> v03::AgentCard {
     }
 }
 
+/// Converts a security scheme of 0.3. The member `type` determines the kind:
+///
+/// ```text
+/// {"type": "http", "scheme": "bearer"}  ►  Scheme::HttpAuthSecurityScheme { scheme: "bearer" }
+/// ```
+///
+/// An unknown type becomes a message without content, as in [`v1_scheme`].
 fn v03_scheme(scheme: &Value) -> v03::SecurityScheme {
     use v03::security_scheme::Scheme;
     let description = text(scheme, "description");

@@ -1,5 +1,28 @@
-//! Converts stream items to and from the messages of both packages. The two differ in few names, so one macro
-//! implements both.
+//! Converts stream items to and from the messages of both gRPC packages.
+//!
+//! The wire model is the middle: a conversion from 0.3 to 1.0 is `from_v03` followed by `to_v1`. The packages
+//! differ in few names, so the macro `conversions!` implements both; what differs in shape (status updates,
+//! parts) is written out below it.
+//!
+//! | message | 1.0 | 0.3 |
+//! |---|---|---|
+//! | parts of a message | `parts` | `content` |
+//! | message of a status | `message` | `update` |
+//! | message in a stream | `message` | `msg` |
+//! | cancelled state | `TASK_STATE_CANCELED` | `TASK_STATE_CANCELLED` |
+//! | end of a stream | the state | the state, and `final` |
+//! | part | one `oneof` with name and media type beside it | `text`, `file` or `data`; only files have a name |
+//! | data of a part | any JSON | an object; other JSON is wrapped as `{"value": …}` and marked |
+//!
+//! Invariants:
+//!
+//! - No conversion fails. A value without a counterpart is kept in the nearest form (a number of an enum as its
+//!   digits, text that is not base64 as its bytes) or is absent.
+//! - An item that was read from JSON is the same after a conversion to either package and back, but for what
+//!   protobuf cannot represent: unknown members ([`Extra`]), the format of timestamps, empty metadata, and in 0.3
+//!   the media types of text and data (tested with every recorded stream).
+//!
+//! Not here: requests and responses ([`request`](super::request), [`answer`](super::answer)), cards, and errors.
 
 use std::borrow::Cow;
 
@@ -16,36 +39,59 @@ use crate::wire::{
     TaskState, TaskStatus, Text,
 };
 
+/// Converts a list of protobuf strings. The strings are moved, not copied.
 fn texts(list: Vec<String>) -> Vec<Text<'static>> {
     list.into_iter().map(Text::from).collect()
 }
 
+/// Copies a list of texts into protobuf strings: the messages of prost own their content.
 fn strings(list: &[Text<'_>]) -> Vec<String> {
     list.iter().map(|text| text.to_string()).collect()
 }
 
+/// Encodes the bytes of a file in the form that [`Content::Bytes`] holds: standard base64 with padding.
 fn base64_text(bytes: &[u8]) -> Text<'static> {
     Text::from(STANDARD.encode(bytes))
 }
 
-/// Returns the bytes of a file. Text that is not base64 is kept as its own bytes, rather than dropped.
+/// Returns the bytes of a file.
+///
+/// The text comes from a peer. Text that is not base64 is kept as its own bytes rather than dropped: an agent
+/// that puts plain text there is readable to the receiver, and an empty file would hide the mistake.
 fn base64_bytes(text: &Text<'_>) -> Vec<u8> {
     STANDARD.decode(text.as_bytes()).unwrap_or_else(|_| text.as_bytes().to_vec())
 }
 
+/// Formats a timestamp as RFC 3339 in UTC. Returns an empty text, which means "not set", if the status has none.
 fn timestamp_text(time: Option<prost_types::Timestamp>) -> Text<'static> {
     time.map(|time| Text::from(time.to_string())).unwrap_or_default()
 }
 
+/// Returns a part with metadata and without a file name or media type, which the caller sets where the package
+/// has them.
 fn part_with(content: Content<'static>, metadata: Option<prost_types::Struct>) -> Part<'static> {
     Part { metadata: raw_metadata(metadata), ..Part::new(content) }
 }
 
-/// Returns the name of an enum value, or its number if it has no name, so that it is not lost.
+/// Returns the name of an enum value, or its number in digits if this version of the proto file has no name for
+/// it.
+///
+/// A newer peer can send such a number. The wire model keeps it as `TaskState::Other("42")` or
+/// `Role::Other("42")`, and the conversion back parses the digits again, so a proxy forwards the value unchanged.
 fn enum_name(name: Option<&'static str>, number: i32) -> Cow<'static, str> {
     name.map_or_else(|| Cow::Owned(number.to_string()), Cow::Borrowed)
 }
 
+/// Implements the conversions of one package.
+///
+/// - `$pb`: the module of the package, [`v1`] or [`v03`].
+/// - `parts`, `said`: the names of the fields for the parts of a message and the message of a status.
+/// - `reply`: the variant of the stream's `oneof` that holds a message.
+/// - `state`: the method of [`TaskState`] that returns the name of the package's enum value.
+/// - `from`, `to`: the names of the public functions; `doc`: the version in their documentation.
+///
+/// Reading consumes the message and moves its strings. Writing borrows the item, because one item can be sent to
+/// several subscribers in different versions.
 macro_rules! conversions {
     ($pb:ident, parts: $parts:ident, said: $said:ident, reply: $reply:ident, state: $state:ident,
      from: $from:ident, to: $to:ident, doc: $doc:literal) => {
@@ -53,6 +99,7 @@ macro_rules! conversions {
             #[doc = concat!("Reads an event of ", $doc, "; nothing if it is empty.")]
             pub fn $from(response: $pb::StreamResponse) -> Option<Self> {
                 use $pb::stream_response::Payload;
+                // An unset `oneof` is a message of a newer version, or an empty one: the caller skips it.
                 Some(match response.payload? {
                     Payload::Task(task) => Self::Task(task.into()),
                     Payload::$reply(message) => Self::Message(message.into()),
@@ -76,6 +123,7 @@ macro_rules! conversions {
             }
         }
 
+        /// `kind` and `extra` exist only in JSON and stay empty.
         impl From<$pb::Task> for Task<'static> {
             fn from(task: $pb::Task) -> Self {
                 Self {
@@ -90,6 +138,7 @@ macro_rules! conversions {
             }
         }
 
+        /// Unknown members are dropped: proto3 has no place for them.
         impl From<&Task<'_>> for $pb::Task {
             fn from(task: &Task<'_>) -> Self {
                 Self {
@@ -103,6 +152,7 @@ macro_rules! conversions {
             }
         }
 
+        /// The state is read by its name, so that both spellings of "canceled" give the same state.
         impl From<$pb::TaskStatus> for TaskStatus<'static> {
             fn from(status: $pb::TaskStatus) -> Self {
                 let name = $pb::TaskState::try_from(status.state).ok().map(|state| state.as_str_name());
@@ -120,14 +170,17 @@ macro_rules! conversions {
                 let name = status.state.$state();
                 let known = $pb::TaskState::from_str_name(name).map(|state| state as i32);
                 Self {
-                    // A state without a number stays unspecified, unless it arrived as a number.
+                    // A state that arrived as a number is written as that number. A state that arrived as an
+                    // unknown name has no number: it becomes 0, unspecified.
                     state: known.or_else(|| name.parse().ok()).unwrap_or_default(),
                     $said: status.message.as_ref().map(Into::into),
+                    // A time that is not RFC 3339 (0.3 allows any ISO form) is omitted.
                     timestamp: status.timestamp.set().and_then(|time| time.parse().ok()),
                 }
             }
         }
 
+        /// A chunk and a complete artifact have the same message; the update around it says which one it is.
         impl From<$pb::Artifact> for Artifact<'static> {
             fn from(artifact: $pb::Artifact) -> Self {
                 Self {
@@ -155,11 +208,14 @@ macro_rules! conversions {
             }
         }
 
+        /// An absent `append` is `false` in protobuf: the chunk replaces the artifact (client rule 6).
         impl From<$pb::TaskArtifactUpdateEvent> for ArtifactUpdate<'static> {
             fn from(update: $pb::TaskArtifactUpdateEvent) -> Self {
                 Self {
                     task_id: update.task_id.into(),
                     context_id: update.context_id.into(),
+                    // The field is required by the protocol, and optional in proto3. An update without an
+                    // artifact becomes one with an empty artifact.
                     artifact: update.artifact.map(Into::into).unwrap_or_default(),
                     append: update.append,
                     last_chunk: update.last_chunk,
@@ -182,6 +238,7 @@ macro_rules! conversions {
             }
         }
 
+        /// The role is read by its name, like a state. `parts_as_content` stays unset: it describes JSON only.
         impl From<$pb::Message> for Message<'static> {
             fn from(message: $pb::Message) -> Self {
                 let name = $pb::Role::try_from(message.role).ok().map(|role| role.as_str_name());
@@ -198,6 +255,8 @@ macro_rules! conversions {
             }
         }
 
+        /// The fields that both packages have. The conversions below add `reference_task_ids`, which only 1.0
+        /// has.
         impl $pb::Message {
             #[allow(clippy::needless_update, reason = "only one of the two has more fields")]
             fn of(message: &Message<'_>) -> Self {
@@ -206,6 +265,7 @@ macro_rules! conversions {
                     message_id: message.message_id.to_string(),
                     context_id: message.context_id.to_string(),
                     task_id: message.task_id.to_string(),
+                    // As with states: digits are written as a number, an unknown name as unspecified.
                     role: known.or_else(|| message.role.v1_name().parse().ok()).unwrap_or_default(),
                     $parts: message.parts.iter().map(Into::into).collect(),
                     metadata: metadata_struct(message.metadata.as_ref()),
@@ -220,18 +280,21 @@ macro_rules! conversions {
 conversions!(v1, parts: parts, said: message, reply: Message, state: v1_name, from: from_v1, to: to_v1, doc: "1.0");
 conversions!(v03, parts: content, said: update, reply: Msg, state: v03_proto_name, from: from_v03, to: to_v03, doc: "0.3");
 
+/// Adds `reference_task_ids`.
 impl From<&Message<'_>> for v1::Message {
     fn from(message: &Message<'_>) -> Self {
         Self { reference_task_ids: strings(&message.reference_task_ids), ..Self::of(message) }
     }
 }
 
+/// 0.3 has no field for `reference_task_ids`: they are dropped.
 impl From<&Message<'_>> for v03::Message {
     fn from(message: &Message<'_>) -> Self {
         Self::of(message)
     }
 }
 
+/// `is_final` stays unset: 1.0 has no such field, and the state alone ends a stream.
 impl From<v1::TaskStatusUpdateEvent> for StatusUpdate<'static> {
     fn from(update: v1::TaskStatusUpdateEvent) -> Self {
         Self {
@@ -244,6 +307,7 @@ impl From<v1::TaskStatusUpdateEvent> for StatusUpdate<'static> {
     }
 }
 
+/// `is_final` is dropped for the same reason.
 impl From<&StatusUpdate<'_>> for v1::TaskStatusUpdateEvent {
     fn from(update: &StatusUpdate<'_>) -> Self {
         Self {
@@ -255,6 +319,8 @@ impl From<&StatusUpdate<'_>> for v1::TaskStatusUpdateEvent {
     }
 }
 
+/// Keeps `final` for proxies. The decoder does not rely on it: compatibility layers leave it unset at
+/// `input-required` (client rule 10).
 impl From<v03::TaskStatusUpdateEvent> for StatusUpdate<'static> {
     fn from(update: v03::TaskStatusUpdateEvent) -> Self {
         Self {
@@ -268,6 +334,7 @@ impl From<v03::TaskStatusUpdateEvent> for StatusUpdate<'static> {
     }
 }
 
+/// Writes `final` as the item has it: the server sets it for clients of 0.3, which use it as the end of a stream.
 impl From<&StatusUpdate<'_>> for v03::TaskStatusUpdateEvent {
     fn from(update: &StatusUpdate<'_>) -> Self {
         Self {
@@ -280,6 +347,9 @@ impl From<&StatusUpdate<'_>> for v03::TaskStatusUpdateEvent {
     }
 }
 
+/// ```text
+/// Part { raw: [0, 1, 2], media_type: "image/png" }  ►  Part { content: Bytes("AAEC"), media_type: "image/png" }
+/// ```
 impl From<v1::Part> for Part<'static> {
     fn from(part: v1::Part) -> Self {
         use v1::part::Content as Pb;
@@ -288,6 +358,7 @@ impl From<v1::Part> for Part<'static> {
             Some(Pb::Raw(bytes)) => Content::Bytes(base64_text(&bytes)),
             Some(Pb::Url(url)) => Content::Url(url.into()),
             Some(Pb::Data(data)) => Content::Data(Raw::from_value(&to_json(data))),
+            // A kind of content that this version of the proto file does not have.
             None => Content::Unknown(Text::default()),
         };
         Self {
@@ -298,6 +369,7 @@ impl From<v1::Part> for Part<'static> {
     }
 }
 
+/// A part of unknown kind becomes a part without content; its metadata, name and media type are kept.
 impl From<&Part<'_>> for v1::Part {
     fn from(part: &Part<'_>) -> Self {
         use v1::part::Content as Pb;
@@ -317,6 +389,7 @@ impl From<&Part<'_>> for v1::Part {
     }
 }
 
+/// Only files have a name and a media type in 0.3.
 impl From<v03::Part> for Part<'static> {
     fn from(part: v03::Part) -> Self {
         use v03::file_part::File;
@@ -327,8 +400,11 @@ impl From<v03::Part> for Part<'static> {
                 let content = match file.file {
                     Some(File::FileWithUri(url)) => Content::Url(url.into()),
                     Some(File::FileWithBytes(bytes)) => {
+                        // Python's 0.3 servers put the base64 text of a file into this field instead of its
+                        // bytes.
                         Content::Bytes(unwrap_twice_encoded(base64_text(&bytes)))
                     }
+                    // A file without content is kept as an empty file: its name may be all that matters.
                     None => Content::Bytes(Text::default()),
                 };
                 Self {
@@ -338,6 +414,8 @@ impl From<v03::Part> for Part<'static> {
                 }
             }
             Some(Pb::Data(data)) => {
+                // The metadata must be in the part before its data is unwrapped: they contain the mark of the
+                // wrapper, which is removed together with the wrapper.
                 let object = Value::Object(data.data.map(object_to_json).unwrap_or_default());
                 let mut part = part_with(Content::Unknown(Text::default()), part.metadata);
                 part.content = Content::Data(part.unwrap_value(Raw::from_value(&object)));
@@ -348,6 +426,8 @@ impl From<v03::Part> for Part<'static> {
     }
 }
 
+/// Data that is not an object is wrapped as `{"value": …}`, because the field is a `Struct`. The metadata mark
+/// the wrapper, so that the receiver can remove it. Python's compatibility layer writes the same.
 impl From<&Part<'_>> for v03::Part {
     fn from(part: &Part<'_>) -> Self {
         use v03::file_part::File;
@@ -365,6 +445,7 @@ impl From<&Part<'_>> for v03::Part {
                 if !data.is_object() {
                     metadata.insert(WRAPPED_DATA.to_owned(), true.into());
                 }
+                // `object_only` returns an object for every value; the other branch is not reached.
                 let Value::Object(object) = object_only(data.to_value()) else { return Self::default() };
                 Some(Pb::Data(v03::DataPart { data: Some(object_from_json(object)) }))
             }

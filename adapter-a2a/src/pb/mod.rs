@@ -34,9 +34,9 @@ pub mod v1;
 #[path = "generated/v03.rs"]
 pub mod v03;
 
-/// The name of the 1.0 service.
+/// The full name of the 1.0 service: the first segment of its request paths.
 pub const V1_SERVICE: &str = "lf.a2a.v1.A2AService";
-/// The name of the 0.3 service.
+/// The full name of the 0.3 service. Both services can be served at one address.
 pub const V03_SERVICE: &str = "a2a.v1.A2AService";
 
 #[cfg(test)]

@@ -1,4 +1,15 @@
 //! Decodes gRPC requests of both packages into [`Call`]s: the inverse of [`request`](super::request).
+//!
+//! ```text
+//! ("GetTask", GetTaskRequest { tenant: "x", id: "t" })     1.0  ►  tenant "x", Call::GetTask { id: "t", .. }
+//! ("GetTask", GetTaskRequest { name: "tasks/t" })          0.3  ►  tenant "",  Call::GetTask { id: "t", .. }
+//! ("GetTask", GetTaskRequest { name: "" })                 0.3  ►  tenant "",  Err(violation of `name`)
+//! ```
+//!
+//! Field names in errors are those of the JSON form, which the specification and the other bindings use.
+//!
+//! Not here: whether the caller may make the call, whether the task exists, and the limits of sizes and counts.
+//! The [`AgentServer`](crate::server::AgentServer) checks these for all bindings.
 
 use prost::Message;
 
@@ -11,16 +22,24 @@ use crate::version::Version;
 use crate::wire::ErrorKind;
 
 /// A decoded request and its tenant.
+///
+/// Decoding does not fail as a whole: the server authenticates the caller before it reports an invalid request,
+/// so the error is kept until then.
 #[derive(Debug)]
 pub struct Asked {
-    /// The tenant; empty if none is named, and in 0.3.
+    /// The tenant that the request names; empty if it names none, if it cannot be decoded, and in 0.3, which has
+    /// no tenants.
     pub tenant: String,
-    /// The call, or why it is invalid.
+    /// The call, or why it is invalid: an unknown method, bytes that are not the message of the method, or the
+    /// list of all invalid fields.
     pub call: Result<Call, ServerError>,
 }
 
 impl Asked {
     /// Decodes a request of a method.
+    ///
+    /// `version` is that of the package in the request's path; `method` is the last segment of the path;
+    /// `message` is without the five-byte prefix of gRPC.
     pub fn read(version: Version, method: &str, message: &[u8]) -> Self {
         let read = match version {
             Version::V1 => read_v1(method, message),
@@ -33,8 +52,16 @@ impl Asked {
     }
 }
 
+/// A tenant, and the call or its violations. The outer `Result` of the readers is for requests of which not even
+/// the tenant can be read.
 type Read = (String, Result<Call, ServerError>);
 
+/// Decodes a request of package `lf.a2a.v1`.
+///
+/// # Errors
+///
+/// Returns an error if the package has no such method, or if the bytes are not its message. Invalid fields are
+/// inside of the result.
 fn read_v1(method: &str, message: &[u8]) -> Result<Read, ServerError> {
     Ok(match method {
         "SendMessage" | "SendStreamingMessage" => {
@@ -70,6 +97,7 @@ fn read_v1(method: &str, message: &[u8]) -> Result<Read, ServerError> {
         "CreateTaskPushNotificationConfig" => {
             let request: v1::TaskPushNotificationConfig = decode(message)?;
             let mut fields = Fields::default();
+            // The id of the configuration may be empty: the server then chooses one.
             fields.id("taskId", request.task_id.clone());
             fields.id("url", request.url.clone());
             let tenant = request.tenant.clone();
@@ -100,11 +128,14 @@ fn read_v1(method: &str, message: &[u8]) -> Result<Read, ServerError> {
     })
 }
 
+/// Returns the call of one of the two methods that send a message.
 fn send_call(method: &str, send: SendMessage) -> Call {
     let send = Box::new(send);
     if method == "SendMessage" { Call::SendMessage(send) } else { Call::SendStreamingMessage(send) }
 }
 
+/// Converts a message and its configuration. The server checks the content of the message: its parts, its role
+/// and its ids.
 fn v1_send(request: v1::SendMessageRequest) -> Result<SendMessage, ServerError> {
     let mut fields = Fields::default();
     let Some(message) = request.message else {
@@ -121,9 +152,11 @@ fn v1_send(request: v1::SendMessageRequest) -> Result<SendMessage, ServerError> 
     fields.finish(send)
 }
 
+/// Converts the filters of a list. Empty strings are unset: proto3 does not distinguish them.
 fn v1_list(request: v1::ListTasksRequest) -> Result<Call, ServerError> {
     let mut fields = Fields::default();
     let text = |text: String| Some(text).filter(|text| !text.is_empty());
+    // 0 is "unspecified", the default of the enum: no filter.
     let status = match request.status {
         0 => None,
         number => match v1::TaskState::try_from(number) {
@@ -143,6 +176,12 @@ fn v1_list(request: v1::ListTasksRequest) -> Result<Call, ServerError> {
     fields.finish(Call::ListTasks(Box::new(list)))
 }
 
+/// Decodes a request of package `a2a.v1`. Resource names are converted to ids; an empty name is a violation of
+/// `name` or `parent`.
+///
+/// # Errors
+///
+/// As [`read_v1`].
 fn read_v03(method: &str, message: &[u8]) -> Result<Result<Call, ServerError>, ServerError> {
     let mut fields = Fields::default();
     let call = match method {
@@ -166,6 +205,7 @@ fn read_v03(method: &str, message: &[u8]) -> Result<Result<Call, ServerError>, S
         }
         "CreateTaskPushNotificationConfig" => {
             let request: v03::CreateTaskPushNotificationConfigRequest = decode(message)?;
+            // The id can stand in the configuration or beside it; that of the configuration takes precedence.
             let config = request.config.and_then(|config| config.push_notification_config);
             let mut config: PushConfig = config.map(Into::into).unwrap_or_default();
             config.task_id = fields.id("parent", task_id(&request.parent).to_owned());
@@ -178,6 +218,7 @@ fn read_v03(method: &str, message: &[u8]) -> Result<Result<Call, ServerError>, S
         "GetTaskPushNotificationConfig" => {
             let request: v03::GetTaskPushNotificationConfigRequest = decode(message)?;
             let (task, config) = config_ids(&request.name);
+            // The name of a task alone is accepted: an empty id means the first configuration of the task.
             Call::GetPushConfig { task_id: fields.id("name", task.to_owned()), id: config.to_owned() }
         }
         "DeleteTaskPushNotificationConfig" => {
@@ -199,6 +240,8 @@ fn read_v03(method: &str, message: &[u8]) -> Result<Result<Call, ServerError>, S
     Ok(fields.finish(call))
 }
 
+/// Converts a message and its configuration. `blocking` is the opposite of `return_immediately`; a request
+/// without a configuration waits for the end of the task, as in 1.0.
 fn v03_send(request: v03::SendMessageRequest) -> Result<SendMessage, ServerError> {
     let mut fields = Fields::default();
     let Some(message) = request.request else {
@@ -208,6 +251,7 @@ fn v03_send(request: v03::SendMessageRequest) -> Result<SendMessage, ServerError
     send.metadata = request.metadata.map(object_to_json);
     if let Some(configuration) = request.configuration {
         send.accepted_output_modes = configuration.accepted_output_modes;
+        // Zero means all, as in `GetTask`.
         let length = Some(configuration.history_length).filter(|length| *length != 0);
         send.history_length = fields.count("configuration.historyLength", length);
         send.return_immediately = !configuration.blocking;
@@ -216,6 +260,7 @@ fn v03_send(request: v03::SendMessageRequest) -> Result<SendMessage, ServerError
     fields.finish(send)
 }
 
+/// Authentication without a scheme is dropped: no header could be written from it.
 impl From<v1::TaskPushNotificationConfig> for PushConfig {
     fn from(config: v1::TaskPushNotificationConfig) -> Self {
         let authentication = config.authentication.filter(|own| !own.scheme.is_empty());
@@ -229,6 +274,8 @@ impl From<v1::TaskPushNotificationConfig> for PushConfig {
     }
 }
 
+/// 0.3 lists several schemes for one credential; the first is used, as 1.0 has one. The task is named by the
+/// request around the configuration, so `task_id` stays empty.
 impl From<v03::PushNotificationConfig> for PushConfig {
     fn from(config: v03::PushNotificationConfig) -> Self {
         let authentication = config
@@ -244,29 +291,40 @@ impl From<v03::PushNotificationConfig> for PushConfig {
     }
 }
 
+/// Decodes a message.
+///
+/// # Errors
+///
+/// Returns an error of kind `Parse` with the message of prost, which names the field.
 fn decode<M: Message + Default>(message: &[u8]) -> Result<M, ServerError> {
     M::decode(message).map_err(|error| {
         ServerError::new(ErrorKind::Parse, format!("the message is not valid protobuf of its type: {error}"))
     })
 }
 
+/// Returns the error for an unknown method. The name is shortened: it is the caller's and ends up in logs.
 fn no_method(method: &str) -> ServerError {
     let shown: String = method.chars().take(80).collect();
     ServerError::new(ErrorKind::MethodNotFound, format!("there is no method {shown:?}"))
 }
 
-/// Decodes fields and records errors in them.
+/// Decodes fields and records the violations.
+///
+/// Reading continues after a violation, so a caller learns about several mistakes at once, as in the JSON
+/// bindings.
 #[derive(Default)]
 struct Fields {
     violations: Vec<FieldViolation>,
 }
 
 impl Fields {
+    /// Records a violation. The description completes the sentence "`field` …".
     fn complain(&mut self, field: &str, description: &str) {
         let (field, description) = (field.to_owned(), description.to_owned());
         self.violations.push(FieldViolation { field, description });
     }
 
+    /// Returns an id, and records a violation if it is empty.
     fn id(&mut self, field: &str, id: String) -> String {
         if id.is_empty() {
             self.complain(field, "must be set");
@@ -274,6 +332,7 @@ impl Fields {
         id
     }
 
+    /// Returns a count, and records a violation if it is negative. Absent stays absent.
     fn count(&mut self, field: &str, count: Option<i32>) -> Option<u32> {
         let read = count.map(u32::try_from)?;
         if read.is_err() {
@@ -282,6 +341,7 @@ impl Fields {
         read.ok()
     }
 
+    /// Returns the value, or all recorded violations as one error.
     fn finish<T>(self, read: T) -> Result<T, ServerError> {
         if self.violations.is_empty() { Ok(read) } else { Err(ServerError::invalid_fields(self.violations)) }
     }

@@ -36,12 +36,18 @@ pub struct GrpcRequest {
 impl Endpoint {
     /// Encodes a call for gRPC, in the package of the endpoint's version.
     ///
+    /// The binding of the endpoint is not checked: the caller chooses the interface ([`card`](crate::card)) and
+    /// opens the channel to its address.
+    ///
     /// # Errors
     ///
-    /// Returns an error if the version has no such call, or if a value has no protobuf form.
+    /// Returns [`Error::NotInVersion`] if the version has no such call (`ListTasks` in 0.3), and
+    /// [`Error::Filter`] if a filter of a list has a value that protobuf cannot represent: a state without a
+    /// number, or a time that is not RFC 3339. Both are the caller's fault.
     pub fn grpc_request(&self, call: &Call) -> Result<GrpcRequest, Error> {
         let version = self.version;
         let service = service(version);
+        // `ListTasks` is the only call that a version lacks.
         let Some(method) = method(call, version) else {
             return Err(Error::NotInVersion { method: "ListTasks", version: version.as_str() });
         };
@@ -67,6 +73,9 @@ pub const fn service(version: Version) -> &'static str {
 }
 
 /// Returns the name of a call's method, or `None` if the version has none.
+///
+/// Three names differ: 0.3 calls a subscription `TaskSubscription`, lists configurations with a name in the
+/// singular, and has one `GetAgentCard` instead of an extended card.
 pub fn method(call: &Call, version: Version) -> Option<&'static str> {
     let (new, old) = match call {
         Call::SendMessage(_) => ("SendMessage", Some("SendMessage")),
@@ -95,6 +104,8 @@ pub fn method(call: &Call, version: Version) -> Option<&'static str> {
     }
 }
 
+/// Encodes the message of a 1.0 call. Every request names the tenant of the endpoint; empty is the default of the
+/// field.
 fn v1_message(call: &Call, tenant: &str) -> Result<Vec<u8>, Error> {
     let tenant = tenant.to_owned();
     Ok(match call {
@@ -131,6 +142,7 @@ fn v1_message(call: &Call, tenant: &str) -> Result<Vec<u8>, Error> {
     })
 }
 
+/// Returns the request of both sending methods. A configuration with nothing but defaults is omitted.
 fn v1_send(send: &SendMessage, tenant: String) -> v1::SendMessageRequest {
     let configuration = v1::SendMessageConfiguration {
         accepted_output_modes: send.accepted_output_modes.clone(),
@@ -146,6 +158,7 @@ fn v1_send(send: &SendMessage, tenant: String) -> v1::SendMessageRequest {
     }
 }
 
+/// Returns the request of a list. 0 is the number of "no filter by state".
 fn v1_list(list: &ListTasks, tenant: String) -> Result<v1::ListTasksRequest, Error> {
     let unusable = |filter: &'static str, value: &str| Error::Filter { filter, value: value.to_owned() };
     let status = match list.status.as_deref() {
@@ -166,6 +179,8 @@ fn v1_list(list: &ListTasks, tenant: String) -> Result<v1::ListTasksRequest, Err
     })
 }
 
+/// Encodes the message of a 0.3 call: tasks and configurations by their resource names, no tenant, no metadata in
+/// `CancelTask`.
 fn v03_message(call: &Call) -> Vec<u8> {
     match call {
         Call::SendMessage(send) | Call::SendStreamingMessage(send) => v03_send(send).encode_to_vec(),
@@ -199,6 +214,8 @@ fn v03_message(call: &Call) -> Vec<u8> {
     }
 }
 
+/// Returns the request of both sending methods. The configuration is always present, because an absent one would
+/// mean `blocking: false` to a server of 0.3: proto3 does not distinguish it from the default.
 fn v03_send(send: &SendMessage) -> v03::SendMessageRequest {
     v03::SendMessageRequest {
         request: Some((&send.message).into()),
@@ -212,6 +229,7 @@ fn v03_send(send: &SendMessage) -> v03::SendMessageRequest {
     }
 }
 
+/// The tenant is that of the request; the caller sets it where the configuration itself is the request.
 impl From<&PushConfig> for v1::TaskPushNotificationConfig {
     fn from(config: &PushConfig) -> Self {
         let authentication = config.authentication.as_ref().map(|(scheme, credentials)| {
@@ -228,6 +246,7 @@ impl From<&PushConfig> for v1::TaskPushNotificationConfig {
     }
 }
 
+/// 0.3 has a list of schemes for one credential. The task stands beside the configuration, not in it.
 impl From<&PushConfig> for v03::PushNotificationConfig {
     fn from(config: &PushConfig) -> Self {
         let authentication = config.authentication.as_ref().map(|(scheme, credentials)| {
@@ -242,12 +261,14 @@ impl From<&PushConfig> for v03::PushNotificationConfig {
     }
 }
 
+/// The configuration with its resource name, as requests and responses of 0.3 contain it.
 impl From<&PushConfig> for v03::TaskPushNotificationConfig {
     fn from(config: &PushConfig) -> Self {
         Self { name: config_name(&config.task_id, &config.id), push_notification_config: Some(config.into()) }
     }
 }
 
+/// Converts the metadata of a request into a `Struct`.
 fn metadata_of(metadata: Option<&Metadata>) -> Option<prost_types::Struct> {
     metadata.cloned().map(object_from_json)
 }

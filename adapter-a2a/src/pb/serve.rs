@@ -1,9 +1,17 @@
 //! A2A over gRPC without sockets: decodes a request, calls an [`AgentServer`], and encodes messages or a status.
 //!
+//! ```text
+//! Asked ► handle_grpc: caller identified? ► version matches the package? ► fields valid? ► AgentServer ► GrpcAnswer
+//!                           └──────────────────────┴───────────────────────────┴──────────────┴───────► GrpcStatus
+//! ```
+//!
 //! | | 1.0 (`lf.a2a.v1`) | 0.3 (`a2a.v1`) |
 //! |---|---|---|
 //! | version | metadata `a2a-version`; absent is 1.0, because the package defines it; another is refused | absent or 0.3 |
 //! | errors | `google.rpc.ErrorInfo` and `BadRequest` in the details | the name of the error before the message |
+//!
+//! Both packages can be served at one address: the path of a request names its package. The transport decodes the
+//! path, adds the five-byte prefix of gRPC, and writes the status as trailers.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -26,19 +34,19 @@ use crate::server::{
 use crate::version::{VERSION_HEADER, Version};
 use crate::wire::{ErrorKind, StreamItem};
 
-/// A response.
+/// A response of [`AgentServer::handle_grpc`]: the content of the messages, without their prefix.
 #[derive(Debug)]
 pub enum GrpcAnswer {
-    /// One message.
+    /// The message of a unary call. Empty bytes are a message too: the empty one, e.g. after a deletion.
     Message(Vec<u8>),
-    /// A stream of messages.
+    /// The messages of `SendStreamingMessage` and of a subscription.
     Stream(GrpcEvents),
 }
 
 /// A status that is not OK.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrpcStatus {
-    /// The gRPC code.
+    /// The gRPC code, never 0 (OK).
     pub code: i32,
     /// The error message for people.
     pub message: String,
@@ -48,6 +56,11 @@ pub struct GrpcStatus {
 
 impl GrpcStatus {
     /// Returns the status of a refusal, for a client of that version.
+    ///
+    /// ```text
+    /// 1.0:  code 5, "there is no task \"t\": …", details [ErrorInfo { reason: "TASK_NOT_FOUND", … }]
+    /// 0.3:  code 5, "TaskNotFoundError: there is no task \"t\": …"
+    /// ```
     pub fn of(error: &ServerError, version: Version) -> Self {
         let code = error.grpc_code() as i32;
         match version {
@@ -65,6 +78,8 @@ impl GrpcStatus {
     }
 }
 
+/// Returns the details of an error, as typed messages: the reason always, the time to wait if a quota was
+/// exceeded, and the invalid fields if there are any. The JSON bindings have the same in `ServerError::details`.
 fn details(error: &ServerError) -> Vec<prost_types::Any> {
     let limit = error.exceeded.map(|exceeded| ("limit".to_owned(), exceeded.limit.to_owned()));
     let info = ErrorInfo {
@@ -94,6 +109,9 @@ fn details(error: &ServerError) -> Vec<prost_types::Any> {
 impl AgentServer {
     /// Handles a request of the package of that version. `card` is this agent's card with the addresses that this
     /// client can reach.
+    ///
+    /// Dropping the future stops nothing that has started: a task continues without its caller. The same holds
+    /// for a stream that is dropped.
     ///
     /// # Errors
     ///
@@ -127,6 +145,10 @@ impl AgentServer {
     }
 }
 
+/// Checks that the metadata `a2a-version` name the version of the package.
+///
+/// An absent header is accepted, unlike over HTTP, where it means 0.3: the package in the path already determines
+/// the version, and clients exist that send no metadata.
 fn check_version(caller: &Caller, written: Version) -> Result<(), ServerError> {
     let Some(said) = caller.header(VERSION_HEADER).map(str::trim).filter(|said| !said.is_empty()) else {
         return Ok(());
@@ -139,6 +161,8 @@ fn check_version(caller: &Caller, written: Version) -> Result<(), ServerError> {
     Err(ServerError::new(ErrorKind::VersionNotSupported, words))
 }
 
+/// Encodes a response that is not a stream. The two methods that send a message wrap the task or the message; all
+/// others return it bare.
 fn v1_answer(answer: Answer, is_send: bool) -> Vec<u8> {
     use v1::send_message_response::Payload;
     let sent = |payload| v1::SendMessageResponse { payload: Some(payload) }.encode_to_vec();
@@ -155,10 +179,12 @@ fn v1_answer(answer: Answer, is_send: bool) -> Vec<u8> {
         }
         .encode_to_vec(),
         Answer::Card(card) => v1_card(&card).encode_to_vec(),
+        // `Nothing` is `google.protobuf.Empty`. A stream is handled by the caller.
         Answer::Nothing | Answer::Stream(_) => Vec::new(),
     }
 }
 
+/// Encodes a page of tasks. Counts beyond the range of `int32` saturate.
 fn v1_page(page: &TaskPage) -> v1::ListTasksResponse {
     let size = |size: u32| i32::try_from(size).unwrap_or(i32::MAX);
     v1::ListTasksResponse {
@@ -169,6 +195,7 @@ fn v1_page(page: &TaskPage) -> v1::ListTasksResponse {
     }
 }
 
+/// As [`v1_answer`], in the messages of 0.3.
 fn v03_answer(answer: Answer, is_send: bool) -> Vec<u8> {
     use v03::send_message_response::Payload;
     let sent = |payload| v03::SendMessageResponse { payload: Some(payload) }.encode_to_vec();
@@ -190,8 +217,12 @@ fn v03_answer(answer: Answer, is_send: bool) -> Vec<u8> {
     }
 }
 
-/// The events of a task's stream, as messages; a status is the last.
+/// The events of a task's stream, as messages. An error is the last item; after it, the stream is finished and
+/// the watcher is dropped.
+///
+/// Dropping it removes the watcher; the task continues.
 pub struct GrpcEvents {
+    /// `None` after the end: the watcher holds a cursor in the log until it is dropped.
     items: Option<TaskStream>,
     version: Version,
 }
@@ -218,7 +249,7 @@ impl Stream for GrpcEvents {
     }
 }
 
-/// Encodes one event as a message.
+/// Encodes one event as a message, without the prefix of gRPC.
 pub fn write_event(item: &StreamItem<'_>, version: Version) -> Vec<u8> {
     match version {
         Version::V1 => item.to_v1().encode_to_vec(),

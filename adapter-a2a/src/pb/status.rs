@@ -119,6 +119,7 @@ impl WireError {
     /// Decodes a gRPC status that is not OK: its code, its message, and the bytes of `grpc-status-details-bin`, which
     /// may be empty.
     pub fn from_grpc(code: i32, message: &str, details: &[u8]) -> Self {
+        // A code out of range is a fault of the peer; gRPC treats it as UNKNOWN.
         let row = usize::try_from(code).ok().and_then(|code| CODES.get(code));
         let (name, http_status) = row.copied().unwrap_or(("UNKNOWN", 500));
         let details = RpcStatus::decode(details).map(|status| status.details).unwrap_or_default();
@@ -137,7 +138,8 @@ impl WireError {
     }
 }
 
-/// Returns the error class before a message of 0.3.
+/// Returns the kind of the error class before a message of 0.3: `TaskNotFoundError: …`. Returns `None` if the
+/// message does not begin with a known class.
 fn class_of(message: &str) -> Option<ErrorKind> {
     let (class, _) = message.split_once(':')?;
     CLASSES.iter().find(|row| row.0 == class).map(|row| row.1)

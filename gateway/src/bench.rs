@@ -6,6 +6,12 @@
 //!
 //! All three run in this process, so a figure contains the cost of all three. The figures compare two builds on one
 //! machine; they do not measure a network. No figure passes or fails.
+//!
+//! | figure | agent | what is measured |
+//! |---|---|---|
+//! | one stream, unpaced | `burst` | chunks per second of one stream that never waits |
+//! | paced streams | `paced` | latency per chunk, from the upstream's write to the client's parse |
+//! | idle streams | `idle` | resident memory per open stream that sends nothing |
 
 mod client;
 mod upstream;
@@ -31,6 +37,9 @@ use upstream::Plan;
 const PACE: Duration = Duration::from_millis(20);
 
 /// Runs `aqueduct bench`.
+///
+/// Returns `exit::FAILED` only if a figure could not be measured (no socket, a lost chunk, too few file
+/// descriptors), never because a figure is bad.
 pub fn command(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     match chat::block_on(bench(args, out, notes)) {
         Ok(()) => exit::OK,
@@ -41,6 +50,7 @@ pub fn command(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> 
     }
 }
 
+/// Starts upstream, gateway and clients, and measures the three figures one after the other.
 async fn bench(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> anyhow::Result<()> {
     let begun = Instant::now();
     let plan = Plan { chunks: args.chunks, pace: PACE, paced_for: Duration::from_secs(args.seconds), begun };
@@ -49,12 +59,15 @@ async fn bench(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> 
     let address = *listening.addresses()?.first().context("no address")?;
     let shutdown = listening.shutdown();
     let serving = tokio::spawn(listening.serve());
+    // The upstream and the clients share `begun`, so that a time stamp in a chunk can be subtracted from the
+    // time of arrival.
     let clients = Clients::new(address, begun)?;
     let mut report = Report { as_json: args.json, out };
     let mut step = Step { notes, shows: std::io::stderr().is_terminal() };
 
     step.tell("one stream, unpaced");
     let burst = clients.burst().await?;
+    // A stream that loses chunks is fast and wrong, so its figure is not reported.
     anyhow::ensure!(burst.deltas == args.chunks, "{} of {} chunks arrived", burst.deltas, args.chunks);
     let micros = burst.elapsed.as_micros().max(1);
     let per_second = |count: u64| u128::from(count) * 1_000_000 / micros;
@@ -83,6 +96,8 @@ async fn bench(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> 
     )?;
 
     step.tell("idle streams");
+    // Upstream and client sockets are in the same process, so the figure contains the memory of all three
+    // sides.
     let before = resident();
     let idle = clients.idle(args.idle).await?;
     let grown = resident().zip(before).map(|(after, before)| after.saturating_sub(before));
@@ -94,13 +109,15 @@ async fn bench(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> 
         }),
     )?;
     step.clear();
+    // Idle streams never end by themselves, so the gateway is aborted instead of drained.
     drop(idle);
     shutdown.cancel();
     serving.abort();
     Ok(())
 }
 
-/// Returns a gateway with one agent per figure.
+/// Returns a gateway with one agent per figure. The name of an agent is the last segment of its URL at the
+/// upstream, which selects the stream. Binding and version are configured, so that no card is fetched.
 fn gateway(upstream: SocketAddr) -> anyhow::Result<std::sync::Arc<Gateway>> {
     let agent = |mode: &str| {
         let address = A2aAddress::Url(format!("http://{upstream}/{mode}"));
@@ -124,25 +141,29 @@ fn figure(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
-/// Returns a percentile of sorted latencies, in microseconds.
+/// Returns a percentile of sorted latencies, in microseconds. The index is rounded down; 0 if there are no
+/// latencies.
 fn percentile(sorted: &[Duration], percent: usize) -> u64 {
     let index = sorted.len().saturating_sub(1) * percent / 100;
     sorted.get(index).map_or(0, |latency| figure(latency.as_micros()))
 }
 
-/// Returns the resident memory of the process in KiB, or `None` where `/proc` is not available.
+/// Returns the resident memory of the process in KiB, or `None` where `/proc` is not available. The line is
+/// `VmRSS:   12345 kB`, in which the kernel writes kB for KiB.
 fn resident() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().trim_end_matches("kB").trim().parse().ok()
 }
 
+/// Writes figures as they are measured: text for people, or one JSON object per figure.
 struct Report<'o> {
     as_json: bool,
     out: &'o mut dyn Write,
 }
 
 impl Report<'_> {
+    /// Writes one figure and flushes it, because the next figure may take many seconds.
     fn line(&mut self, name: &str, figures: &Value) -> std::io::Result<()> {
         if self.as_json {
             writeln!(self.out, "{}", json!({ "bench": name, "figures": figures }))?;
@@ -163,12 +184,14 @@ struct Step<'n> {
 }
 
 impl Step<'_> {
+    /// Replaces the progress line. Does nothing if standard error is not a terminal.
     fn tell(&mut self, what: &str) {
         if self.shows {
             write!(self.notes, "\r\u{1b}[2Kmeasuring: {what} … ").and_then(|()| self.notes.flush()).ok();
         }
     }
 
+    /// Removes the progress line after the last figure.
     fn clear(&mut self) {
         if self.shows {
             write!(self.notes, "\r\u{1b}[2K").and_then(|()| self.notes.flush()).ok();

@@ -1,12 +1,16 @@
-//! `aqueduct doctor`: reports the protocol of an agent, how it streams, what would not work, and the configuration for
-//! it.
+//! `aqueduct doctor`: reports the protocol of an agent, how it streams, what would not work, and the
+//! configuration for it.
 //!
 //! ```text
 //! URL ──► card? ── yes ──► A2A: versions, bindings, capabilities, security ──┐
 //!              └── no ───► AG-UI ────────────────────────────────────────────┴──► one run: frames, shape, end ──► report
 //! ```
 //!
-//! The command sends one prompt to the agent, which `--no-run` omits, and changes nothing else there.
+//! The command sends one prompt to the agent, which `--no-run` omits, and changes nothing else there. It uses
+//! the clients of the gateway (`remote`), so an agent that passes is reached in the same way by `serve`.
+//!
+//! Each finding is one line: `✓` works, `·` is information, `✗` would not work. Only `✗` changes the exit code.
+//! The module reads frames as untyped JSON, because it has to describe frames that the adapters would refuse.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -28,11 +32,17 @@ use crate::progress::{Progress, count};
 use crate::source::Forwarded;
 use crate::{chat, exit, remote};
 
-/// The longest time and the largest number of frames of one answer that are examined.
+/// The longest time of one answer that is examined. An agent that streams longer is reported with what it sent
+/// until then.
 const LOOK: Duration = Duration::from_secs(30);
+/// The largest number of frames of one answer that are examined: enough to see the shape, and a bound for
+/// memory.
 const FRAMES: usize = 2_000;
 
 /// Runs `aqueduct doctor`.
+///
+/// Returns `exit::OK` without a `✗`, `exit::FAILED` with at least one, and `exit::USAGE` if the argument is not
+/// a URL. The report is written to `out` in both of the first two cases: an unreachable agent is a finding.
 pub fn command(args: &DoctorArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     if !args.url.starts_with("http://") && !args.url.starts_with("https://") {
         writeln!(notes, "aqueduct doctor: {} is no URL: it must begin with http:// or https://", args.url)
@@ -59,27 +69,43 @@ pub fn command(args: &DoctorArgs, out: &mut dyn Write, notes: &mut dyn Write) ->
 /// The findings, and the configuration derived from them.
 #[derive(Debug, Default)]
 struct Report {
+    /// The sign and the text of each finding, in the order in which they were made.
     lines: Vec<(char, String)>,
+    /// The number of `✗` lines.
     wrong: usize,
     is_a2a: bool,
+    /// The name in the card, or empty: it becomes the key of the agent in the configuration.
     name: String,
+    /// Set if the card lists security schemes or the agent refused the call: the configuration gets a
+    /// `credentials` line.
     wants_token: bool,
 }
 
 impl Report {
+    /// Adds a finding that works.
     fn good(&mut self, words: impl Into<String>) {
         self.lines.push(('✓', words.into()));
     }
 
+    /// Adds information that neither works nor fails.
     fn note(&mut self, words: impl Into<String>) {
         self.lines.push(('·', words.into()));
     }
 
+    /// Adds a finding that would not work, and makes the command fail.
     fn bad(&mut self, words: impl Into<String>) {
         self.wrong += 1;
         self.lines.push(('✗', words.into()));
     }
 
+    /// Writes the findings and the lines for the configuration, which are complete also if something would not
+    /// work:
+    ///
+    /// ```text
+    /// [agents.weather]
+    /// a2a.url = "https://weather.example.org"
+    /// credentials = "env:WEATHER_TOKEN"
+    /// ```
     fn write(&self, args: &DoctorArgs, out: &mut dyn Write) -> std::io::Result<()> {
         for (sign, words) in &self.lines {
             writeln!(out, "{sign} {words}")?;
@@ -105,7 +131,8 @@ impl Report {
     }
 }
 
-/// Converts the name of a card into a valid key of the configuration.
+/// Converts the name of a card into a valid key of the configuration. Names without an ASCII letter or digit
+/// become `agent`.
 fn key_of(name: &str) -> String {
     let letters = name.to_lowercase();
     let words = letters.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -113,6 +140,10 @@ fn key_of(name: &str) -> String {
     if key.is_empty() { "agent".to_owned() } else { key }
 }
 
+/// Examines the agent: its card first, then one answer.
+///
+/// Without a card the agent is taken for AG-UI, which has no discovery document. An agent that cannot be
+/// reached ends the examination, because a run would fail for the same reason.
 async fn look(args: &DoctorArgs, report: &mut Report) -> anyhow::Result<()> {
     let mut progress = Progress::new();
     let found = match args.protocol {
@@ -144,6 +175,7 @@ async fn look(args: &DoctorArgs, report: &mut Report) -> anyhow::Result<()> {
     match asked {
         Ok(seen) => look_at_answer(&seen, report),
         Err(failure) => {
+            // The one failure that the user can repair on the command line.
             let is_refused = &*failure.code == "upstream_unauthorized";
             report.wants_token |= is_refused;
             let hint = if is_refused { ": give a token with `--token`" } else { "" };
@@ -153,6 +185,10 @@ async fn look(args: &DoctorArgs, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Reports what the card offers and which interface the gateway would choose.
+///
+/// A card that was written on the agent's own machine often names `localhost`. It works there and nowhere else,
+/// so it is reported if the agent was reached under another host.
 fn look_at_card(text: &str, url: &str, report: &mut Report) {
     let Ok(found) = card::parse(text) else { return report.bad("the card cannot be read") };
     report.name = found.name.to_string();
@@ -181,6 +217,10 @@ fn look_at_card(text: &str, url: &str, report: &mut Report) {
     look_at_capabilities(&found, text, report);
 }
 
+/// Reports streaming, required extensions, security schemes and skills.
+///
+/// The security schemes are read from the text of the card, where 0.3 and 1.0 use the same member. Schemes are
+/// reported, not tried: only the run shows whether the token is accepted.
 fn look_at_capabilities(found: &AgentCard<'_>, text: &str, report: &mut Report) {
     if found.capabilities.streaming {
         report.good("it streams");
@@ -207,11 +247,13 @@ fn look_at_capabilities(found: &AgentCard<'_>, text: &str, report: &mut Report) 
     report.note(count(found.skills.len() as u64, "skill"));
 }
 
+/// Returns the host of a URL, or `None` if the text is not a URL with a host.
 fn host_of(url: &str) -> Option<String> {
     let url: http::Uri = url.parse().ok()?;
     url.host().map(str::to_owned)
 }
 
+/// Returns `true` for hosts that mean the machine of the reader: loopback and unspecified addresses.
 fn is_local(host: &str) -> bool {
     matches!(host, "localhost" | "0.0.0.0" | "[::]" | "[::1]") || host.starts_with("127.")
 }
@@ -220,13 +262,25 @@ fn is_local(host: &str) -> bool {
 #[derive(Debug, Default)]
 struct Seen {
     is_a2a: bool,
+    /// Set if the response was an event stream, `false` for one complete body.
     is_stream: bool,
+    /// The data of each frame, or the complete body as the only frame.
     frames: Vec<String>,
+    /// From the request to the first frame.
     first: Duration,
+    /// From the request to the end of the response, or to the limit.
     took: Duration,
+    /// Why the answer is incomplete, if it is.
     cut: Option<String>,
 }
 
+/// Sends the prompt and collects the response.
+///
+/// # Errors
+///
+/// Returns the failure that a run would have: the agent cannot be reached, refuses the call, or responds with
+/// something that is not its protocol. Arguments that cannot be used (a token, a CA file) are
+/// `UPSTREAM_INVALID`.
 async fn ask(args: &DoctorArgs, is_a2a: bool) -> Result<Seen, RunFailure> {
     let invalid = |error: anyhow::Error| RunFailure::new(RunFailure::UPSTREAM_INVALID, format!("{error:#}"));
     let source =
@@ -254,6 +308,8 @@ async fn ask(args: &DoctorArgs, is_a2a: bool) -> Result<Seen, RunFailure> {
     Ok(seen)
 }
 
+/// Reads frames until the end, an error, [`LOOK`] or [`FRAMES`]. An error of the stream is recorded in
+/// `seen.cut`.
 async fn read(mut stream: SseStream, begun: Instant, seen: &mut Seen) {
     seen.is_stream = true;
     let all = async {
@@ -280,6 +336,7 @@ async fn read(mut stream: SseStream, begun: Instant, seen: &mut Seen) {
     }
 }
 
+/// Reports number and time of the frames, then what the protocol requires of them.
 fn look_at_answer(seen: &Seen, report: &mut Report) {
     let (frames, took) = (count(seen.frames.len() as u64, "frame"), seen.took.as_secs_f64());
     let first = seen.first.as_secs_f64();
@@ -294,6 +351,8 @@ fn look_at_answer(seen: &Seen, report: &mut Report) {
     if seen.is_a2a { look_at_a2a(seen, report) } else { look_at_agui(seen, report) }
 }
 
+/// Verifies AG-UI frames strictly. Violations are information and not failures, because the gateway repairs
+/// them for its own clients; a client that talks to the agent directly would see them.
 fn look_at_agui(seen: &Seen, report: &mut Report) {
     let mut verifier = TextVerifier::new(Verifier::new(Dialect::V1_0, Level::Strict));
     seen.frames.iter().for_each(|frame| verifier.handle_payload(frame));
@@ -315,6 +374,17 @@ fn look_at_agui(seen: &Seen, report: &mut Report) {
 }
 
 /// Reports the shape in which an A2A agent streams, derived from its frames.
+///
+/// The shape decides how the gateway finds the answer: in artifact chunks, in complete artifacts, in status
+/// texts or in a bare message. Both versions are recognised, with or without the JSON-RPC envelope:
+///
+/// ```text
+/// 0.3  {"kind":"artifact-update","append":true,"artifact":{…}}
+/// 1.0  {"artifactUpdate":{"append":true,"artifact":{…}}}
+/// ```
+///
+/// A stream without a final or interrupted state is reported as `✗`, because runs of the gateway end as failed
+/// then.
 fn look_at_a2a(seen: &Seen, report: &mut Report) {
     let (mut texts, mut chunks, mut appended, mut messages, mut is_over) = (0, 0, 0, 0, false);
     for frame in &seen.frames {
@@ -325,6 +395,7 @@ fn look_at_a2a(seen: &Seen, report: &mut Report) {
         }
         let item = value.get("result").unwrap_or(&value);
         let kind = item.get("kind").and_then(Value::as_str).unwrap_or_default();
+        // 0.3 names the kind in a member of the item; 1.0 names it by the member that contains the item.
         let part = |old: &str, new: &str| if kind == old { Some(item) } else { item.get(new) };
         if let Some(update) = part("artifact-update", "artifactUpdate") {
             chunks += 1;
@@ -335,6 +406,7 @@ fn look_at_a2a(seen: &Seen, report: &mut Report) {
             let status = state.get("status");
             texts += usize::from(status.and_then(|status| status.get("message")).is_some());
             let state = status.and_then(|status| status.get("state")?.as_str()).unwrap_or_default();
+            // States of both versions, as in `completed`, `TASK_STATE_COMPLETED`, `input-required`.
             let ends = ["completed", "failed", "canceled", "rejected", "input", "auth"];
             is_over |= ends.iter().any(|end| state.to_ascii_lowercase().contains(end));
         }

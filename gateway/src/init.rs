@@ -1,4 +1,12 @@
 //! `aqueduct init`: writes a commented configuration, from flags or from answers at the terminal.
+//!
+//! ```text
+//! flags ──► prompts for what is missing (terminal only) ──► text ──► config::load accepts it? ──► file
+//! ```
+//!
+//! Invariants: a file that exists is replaced only with `--force`; a text that `config::load` refuses is never
+//! written, so the file on disk is always a configuration that `serve` accepts. The command does not contact
+//! the agent (that is `doctor`) and does not edit a configuration that exists.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -6,15 +14,22 @@ use std::path::Path;
 use crate::cli::InitArgs;
 use crate::{config, exit};
 
-/// The agent of the new configuration.
+/// The values of the new configuration that differ from file to file; the rest of the text is constant.
 struct Answers {
     name: String,
+    /// The key of the source in `[agents.NAME]`: `a2a` or `agui`.
     protocol: &'static str,
     url: String,
+    /// The address of `[server] listen`. It is checked by `config::load`, not here.
     listen: String,
 }
 
 /// Runs `aqueduct init`. Prompts for missing values if `input` is given, that is at a terminal.
+///
+/// Prompts and errors go to `notes`, the commands to run next go to `out`, so that `out` can be piped.
+///
+/// Returns `exit::OK` once the file is written, `exit::USAGE` in every other case: the file exists, the agent
+/// is not named, a value is not valid, or the file cannot be written. Nothing is written in those cases.
 pub fn command(
     args: &InitArgs,
     input: Option<&mut dyn BufRead>,
@@ -34,6 +49,8 @@ pub fn command(
             return exit::USAGE;
         }
     };
+    // Names and addresses come from a person. Loading the text reports a bad value with its line and key now,
+    // and not at the first `serve`.
     let text = written(&answers);
     if let Err(errors) = config::load(file, &text, std::env::vars()) {
         for error in errors {
@@ -49,17 +66,24 @@ pub fn command(
     exit::OK
 }
 
+/// Writes the two commands that use the new file. Output that cannot be written is ignored: the file exists by
+/// then.
 fn report(file: &Path, out: &mut dyn Write) {
     writeln!(out, "wrote {}; next:\n", file.display()).ok();
     writeln!(out, "    aqueduct config check --config {}", file.display()).ok();
     writeln!(out, "    aqueduct serve --config {}", file.display()).ok();
 }
 
+/// Collects the values: a flag first, then a prompt, then the default.
+///
+/// Returns an error only if neither flag nor prompt names the agent. Without a terminal, name and address fall
+/// back to `agent` and `127.0.0.1:8080`. Any reply to the protocol prompt other than `agui` means `a2a`.
 fn answers(
     args: &InitArgs,
     mut input: Option<&mut dyn BufRead>,
     notes: &mut dyn Write,
 ) -> Result<Answers, String> {
+    // Returns `None` without a terminal. An empty line, and the end of the input, select the default.
     let mut ask = |question: &str, default: &str| -> Option<String> {
         let input = input.as_deref_mut()?;
         write!(notes, "{question} [{default}]: ").ok();
@@ -86,6 +110,11 @@ fn answers(
     Ok(Answers { name, protocol, url, listen: listen.unwrap_or_else(|| "127.0.0.1:8080".to_owned()) })
 }
 
+/// Returns the text of the file. Optional keys are present as comments, because `init` is where most people
+/// first see them.
+///
+/// The URL and the address are written as JSON strings, which are valid TOML basic strings with all quotes
+/// escaped.
 fn written(answers: &Answers) -> String {
     let Answers { name, protocol, url, listen } = answers;
     let text = |value: &str| serde_json::Value::from(value).to_string();

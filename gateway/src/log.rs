@@ -1,4 +1,13 @@
 //! `aqueduct log`: checks and repairs a run log on disk while its gateway is stopped.
+//!
+//! The work is done by `aqueduct_runlog::disk`; this module writes its report as text or as one JSON object and
+//! derives the exit code. `check` changes nothing. `repair` writes what can be read into a new database and
+//! moves the old files to a folder beside it; it never deletes them.
+//!
+//! | command | `OK` | `FAILED` | `USAGE` |
+//! |---|---|---|---|
+//! | `check` | nothing is damaged (a torn tail is not damage) | something is damaged | no folder, no log, or in use |
+//! | `repair` | repaired, or nothing to repair | the repair failed | as for `check` |
 
 use std::io::Write;
 use std::path::Path;
@@ -18,6 +27,7 @@ pub(crate) fn command(command: &LogCommand, out: &mut dyn Write, notes: &mut dyn
     }
 }
 
+/// Reports damage. A log that is open in a gateway is refused, because its files change while they are read.
 fn check(args: &LogArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     match disk::check(&args.folder) {
         Ok(report) => {
@@ -31,8 +41,10 @@ fn check(args: &LogArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Co
     }
 }
 
+/// Repairs the log and reports what was found before the repair.
 fn repair(args: &LogArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
-    // A refusal before anything is written is not a failure of the repair.
+    // The folder is checked first, so that a missing or used folder is reported as a usage error. Errors of the
+    // repair itself are failures.
     if let Err(error) = disk::check(&args.folder) {
         writeln!(notes, "aqueduct log repair: {error}").ok();
         return exit::USAGE;
@@ -49,6 +61,8 @@ fn repair(args: &LogArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::C
     }
 }
 
+/// Writes the report in the format of the arguments. `aside` is the folder with the damaged files, after a
+/// repair that replaced them.
 fn write_report(args: &LogArgs, report: &LogReport, aside: Option<&Path>, out: &mut dyn Write) {
     let written = if args.json {
         writeln!(out, "{}", to_json(report, aside))
@@ -59,6 +73,10 @@ fn write_report(args: &LogArgs, report: &LogReport, aside: Option<&Path>, out: &
     written.ok();
 }
 
+/// Writes the report for people: files, torn tail, runs, totals, and what to do next.
+///
+/// Whole runs are listed only with `--all`: a log may hold many thousands of them, and damage would be lost
+/// among them.
 fn write_text(
     args: &LogArgs,
     report: &LogReport,
@@ -92,6 +110,14 @@ fn write_text(
     }
 }
 
+/// Returns one line about a run, for example:
+///
+/// ```text
+/// run run-7: 12 events, then a gap at 13 with 4 events behind it, its end is lost
+/// ```
+///
+/// A repair keeps the events before the first gap only. Numbers of events are consecutive, so readable events
+/// behind a gap are counted and not kept.
 fn describe(run: &RunReport) -> String {
     let name = run.run_id.as_ref().map_or("(record lost)", |id| id.as_str());
     let gap = run.gap.map(|gap| format!(", then a gap at {gap} with {} events behind it", run.behind));
@@ -101,6 +127,7 @@ fn describe(run: &RunReport) -> String {
     format!("run {name}: {} events{gap}{undecodable}{end}", run.events)
 }
 
+/// Returns the report as one object for programs. It lists all runs, with or without `--all`.
 fn to_json(report: &LogReport, aside: Option<&Path>) -> Value {
     let file = |path: &Path| path.display().to_string();
     let run = |run: &RunReport| {

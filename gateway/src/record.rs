@@ -4,6 +4,15 @@
 //! before they are decoded. For any other agent the command writes the AG-UI 1.0 events that the gateway emits.
 //!
 //! Ctrl-C cancels the request at the agent, and the frames after that are recorded too; a second Ctrl-C exits at once.
+//!
+//! ```text
+//! ask ──┬─ A2A, AG-UI ──► SSE stream or complete body ──┐
+//!       └─ other agents (and A2A over gRPC) ──► run ────┴──► copy ──► recording::Writer ──► file or stdout
+//!                      Ctrl-C ──► Stop::tell ──► frames until the end
+//! ```
+//!
+//! Invariants: every frame that arrived is in the file, also frames that no decoder accepts; the last line
+//! describes how the stream ended, also after Ctrl-C. The format is defined in [`recording`](crate::recording).
 
 mod stop;
 
@@ -33,6 +42,10 @@ use crate::{chat, exit, remote};
 use stop::Stop;
 
 /// Runs `aqueduct record`.
+///
+/// Returns `exit::USAGE` if the agent cannot be resolved, `exit::FAILED` if the agent does not respond or the
+/// file cannot be written, and `exit::OK` otherwise, whatever the outcome of the recorded run: a recording of a
+/// failure is a good recording.
 pub fn command(
     args: &RecordArgs,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -60,6 +73,7 @@ pub fn command(
     }
 }
 
+/// Sends the request, copies all frames, and writes a summary line to `notes`.
 async fn record(
     args: &RecordArgs,
     config: Config,
@@ -71,7 +85,8 @@ async fn record(
     let asked = Progress::new().during("waiting for the agent", ask(args, config, name)).await?;
     let Asked { dialect, incoming, stop } = asked;
     let head = Head::new(dialect, args.target.as_str(), args.prompt.as_str());
-    // The file is created with the first frame, so that a typing error leaves no empty file behind.
+    // The file is created once the agent has responded, so that a typing error in its address leaves no empty
+    // file behind.
     let mut file = match &args.output {
         Some(path) => {
             let file = File::create(path).with_context(|| format!("{} cannot be written", path.display()))?;
@@ -79,6 +94,8 @@ async fn record(
         }
         None => None,
     };
+    // A file is buffered; standard output is written line by line, so that a pipe receives frames as they
+    // arrive.
     let to: &mut dyn Write = match &mut file {
         Some(file) => file,
         None => out,
@@ -95,18 +112,29 @@ async fn record(
 
 /// The response of an agent: a stream of its frames, a complete body, or events of a run.
 enum Incoming {
+    /// Server-sent events of the agent. Boxed, because the other variants are small.
     Stream(Box<SseStream>),
+    /// A response without a stream, recorded as one frame. Taken by the first `next`, so an empty string means
+    /// the end.
     Whole(String),
+    /// Canonical events of a run in this process, encoded as AG-UI 1.0.
     Events(EventStream, Box<WatcherEncoder>),
 }
 
 /// A request that was sent to an agent.
 struct Asked {
+    /// The dialect of the head line; readers of the file choose their decoder by it.
     dialect: Dialect,
     incoming: Incoming,
     stop: Stop,
 }
 
+/// Sends the prompt to the agent and returns its response.
+///
+/// # Errors
+///
+/// The agent is not configured, cannot be reached, or refuses the request. Failures keep their code, as in `the
+/// agent answered 401 (upstream_unauthorized)`.
 async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Result<Asked> {
     let thread = format!("record-{}", now().0);
     let input = RunInput::prompt(thread.clone(), format!("{thread}-1"), &args.prompt);
@@ -114,6 +142,7 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
         .agents
         .get_mut(name)
         .with_context(|| format!("there is no agent {name}: name one of the configuration, or give a URL"))?;
+    // The user of a command reads the configuration anyway, so access control has no effect here.
     agent.tokens.clear();
     let mut request = AgentRequest::new(input);
     request.context = Arc::new(Forwarded::from_pairs(args.reach.caller.headers.clone()));
@@ -122,6 +151,7 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
     match agent.source.clone() {
         AgentSource::A2a { .. } => {
             let source = remote::a2a(agent, remote::Way::default())?;
+            // `None`: the agent is called over gRPC, whose frames are protobuf and cannot be recorded as text.
             let Some((dialect, answer)) = source.open_raw(&request).await.map_err(failed)? else {
                 return as_events(args, config, name, request).await;
             };
@@ -148,6 +178,9 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
 }
 
 /// Returns the AG-UI events of an agent whose own frames are not available.
+///
+/// Sources without text frames are scripts, fan-outs and A2A agents over gRPC. They run in a gateway inside
+/// this process.
 async fn as_events(
     args: &RecordArgs,
     mut config: Config,
@@ -165,6 +198,10 @@ async fn as_events(
 }
 
 /// Writes all frames. Returns the error that cut the stream, if there was one.
+///
+/// Each frame is written and flushed with the time of its arrival since `begun`. The select is biased towards
+/// Ctrl-C, so that an agent that streams without pause cannot delay it; `Incoming::next` is cancel-safe, so no
+/// frame is lost by that.
 async fn copy(
     mut incoming: Incoming,
     mut stop: Stop,
@@ -178,6 +215,8 @@ async fn copy(
         let next = tokio::select! {
             biased;
             () = interrupts.next() => {
+                // The first Ctrl-C cancels at the agent and recording continues. The second one, or a request
+                // that cannot be cancelled, ends the recording as cut.
                 if !is_told && stop.tell().await {
                     is_told = true;
                     continue;
@@ -200,12 +239,16 @@ async fn copy(
     }
 }
 
+/// The result of one wait for the agent.
 enum Next {
+    /// SSE event names and data. One canonical event may be encoded as several frames or none.
     Frames(Vec<(Option<String>, String)>),
+    /// The end of the stream, with the reason if it was cut.
     End(Option<String>),
 }
 
 impl Incoming {
+    /// Waits for the next frames. Cancel-safe: no frame is taken before this returns.
     async fn next(&mut self) -> Next {
         match self {
             Self::Stream(stream) => match stream.next().await {

@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 use crate::cli::FromDialect;
 use crate::input::{Payload, PayloadReader};
 
-/// The largest recording, in bytes. A recording is held in memory while it is replayed; a run of the gateway may have
-/// 64 MiB.
+/// The largest recording, in bytes. A recording is held in memory while it is replayed. 64 MiB is also the
+/// limit of one run in the gateway, so a longer recording could not be replayed as a run.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// The protocol of the frames.
@@ -234,6 +234,8 @@ impl Recording {
         let length = file.metadata().map(|about| about.len()).unwrap_or_default();
         anyhow::ensure!(length <= MAX_BYTES, "{} is longer than {MAX_BYTES} bytes", path.display());
         let text = std::io::read_to_string(file).with_context(|| path.display().to_string())?;
+        // A head that is damaged still names its format, so it is refused as a recording instead of being read
+        // as a stream.
         let is_recording = text.lines().next().is_some_and(|line| line.contains("\"aqueduct\""));
         let read = if is_recording { Self::read(&mut text.as_bytes()) } else { Self::of_stream(&text) };
         read.with_context(|| path.display().to_string())
@@ -250,6 +252,8 @@ impl Recording {
         let mut reader = PayloadReader::default();
         reader.handle_bytes(text.as_bytes()).and_then(|()| reader.handle_eof())?;
         let payloads: Vec<Payload> = std::iter::from_fn(|| reader.poll_payload()).collect();
+        // The inspector writes the time of an event as a comment before it: `: at 120`. Times are used only if
+        // every event has one.
         let times = text.lines().filter_map(|line| line.strip_prefix(": at ")?.trim().parse().ok());
         let times: Vec<u64> = times.collect();
         let at = |index: usize| {
@@ -281,6 +285,8 @@ impl Recording {
         )?;
         let is_ours = head.aqueduct == "recording" && head.version == 1;
         anyhow::ensure!(is_ours, "line 1: expected a recording of version 1, found version {}", head.version);
+        // Replaced by the end line. Without one, the replay ends as cut, because the recorder did not see the
+        // end.
         let cut = "the recording ends here".to_owned();
         let mut end = End { at: Duration::ZERO, cut: Some(cut) };
         let mut frames = Vec::new();
@@ -306,6 +312,7 @@ impl Recording {
                 }
                 _ => anyhow::bail!("line {number}: expected `data` or `end`"),
             }
+            // A recording without its last line ends at its last frame.
             end.at = end.at.max(at);
         }
         Ok(Self { head, frames, end })

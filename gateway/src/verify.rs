@@ -1,6 +1,15 @@
 //! `aqueduct verify`: the strict AG-UI verifier of the adapter, as a report for people or programs.
 //!
-//! The rules are those of the adapter; this module reads the stream. `report` writes the findings.
+//! ```text
+//! file, stdin ──► lines ──► framing, from the first line ──┬─ SSE ────────► bytes of the line ──┐
+//!                                                          ├─ JSON lines ─► the line ───────────┼──► TextVerifier ──► Findings
+//!                                                          └─ recording ──► data of the frame ──┘
+//! URL ──► one run ──► bytes of the response ────────────────────────────────────────────────────┘
+//! ```
+//!
+//! The rules are those of the adapter; this module reads the stream. `report` writes the findings. A stream of
+//! another protocol is refused with the command that converts it, instead of being reported as a stream with
+//! many violations.
 
 mod report;
 
@@ -25,6 +34,9 @@ use crate::{config, exit, recording, tls};
 pub(crate) use report::{Findings, to_json};
 
 /// Runs `aqueduct verify`.
+///
+/// Returns `exit::OK` without findings, `exit::FAILED` with at least one, and `exit::USAGE` if the stream
+/// cannot be read or is not AG-UI. `notes` receives the reason in the last case.
 pub fn command(
     args: &VerifyArgs,
     input: &mut dyn Read,
@@ -45,6 +57,7 @@ pub fn command(
     }
 }
 
+/// Reads the stream of the argument: `-` is standard input, a URL is an agent, anything else is a file.
 fn findings(args: &VerifyArgs, input: &mut dyn Read) -> anyhow::Result<Findings> {
     let target = args.target.clone();
     if target == "-" {
@@ -66,6 +79,8 @@ async fn verify_url(args: &VerifyArgs) -> anyhow::Result<Findings> {
     let mut request = http::Request::post(&args.target)
         .header("content-type", "application/json")
         .header("accept", sse::MEDIA_TYPE);
+    // The token is resolved here and not while arguments are parsed, so that it is in no error message of the
+    // parser.
     if let Some(token) = args.caller.token()? {
         request = request.header("authorization", format!("Bearer {token}"));
     }
@@ -94,6 +109,7 @@ async fn verify_url(args: &VerifyArgs) -> anyhow::Result<Findings> {
     Ok(Findings { target: args.target.clone(), found: verifier.handle_end(), lines: Vec::new(), events })
 }
 
+/// Converts the dialect of the command line into the one of the adapter.
 fn dialect(dialect: ClientDialect) -> Dialect {
     match dialect {
         ClientDialect::V1_0 => Dialect::V1_0,
@@ -101,7 +117,8 @@ fn dialect(dialect: ClientDialect) -> Dialect {
     }
 }
 
-/// Returns a verifier that behaves like the client of the arguments.
+/// Returns a verifier that behaves like the client of the arguments. `--client` reports only what that client
+/// rejects; the default also reports what it loses without an error.
 fn verifier(args: &VerifyArgs) -> TextVerifier {
     let dialect = dialect(args.dialect);
     let level = if args.client { Level::Client } else { Level::Strict };
@@ -111,12 +128,23 @@ fn verifier(args: &VerifyArgs) -> TextVerifier {
 /// The framing of a stream, detected from its first line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Framing {
+    /// Lines of server-sent events. The verifier receives the bytes and checks the framing too.
     Sse,
+    /// One event per line.
     Lines,
+    /// A file of `aqueduct record`. The verifier receives the data of the frames; time stamps are not checked.
     Recording,
 }
 
 /// Verifies a stream. The bytes are passed on unchanged, because the verifier also checks the framing.
+///
+/// `lines` of the result holds the line on which each event begins, so that findings can be printed with their
+/// line. The inspector calls this too.
+///
+/// # Errors
+///
+/// A line is longer than `MAX_BYTES`, the input cannot be read, or the stream is not AG-UI. Invalid events are
+/// findings and not errors.
 pub(crate) fn judge(mut verifier: TextVerifier, input: &mut dyn BufRead) -> anyhow::Result<Findings> {
     let mut framing = None;
     let mut line = Vec::new();
@@ -125,6 +153,7 @@ pub(crate) fn judge(mut verifier: TextVerifier, input: &mut dyn BufRead) -> anyh
     for number in 1.. {
         line.clear();
         let limit = MAX_BYTES as u64 + 1;
+        // Reading stops one byte after the limit, so a file without line breaks is not read into memory.
         input.take(limit).read_until(b'\n', &mut line)?;
         anyhow::ensure!(line.len() <= MAX_BYTES, "line {number} is longer than {MAX_BYTES} bytes");
         if line.is_empty() {
@@ -140,6 +169,7 @@ pub(crate) fn judge(mut verifier: TextVerifier, input: &mut dyn BufRead) -> anyh
         match framing {
             None => {}
             Some(Framing::Sse) => {
+                // Only the first `data` line of an event is noted: an event may have several.
                 if text.starts_with(b"data") && !std::mem::replace(&mut in_event, true) {
                     refuse_others(text.strip_prefix(b"data:").unwrap_or(text), lines.is_empty())?;
                     lines.push(number);
@@ -154,6 +184,7 @@ pub(crate) fn judge(mut verifier: TextVerifier, input: &mut dyn BufRead) -> anyh
                 verifier.handle_payload(&String::from_utf8_lossy(text));
             }
             Some(Framing::Recording) => {
+                // The end line of the recording, and lines that are not of its format, contain no event.
                 if let Some(RecordedLine::Frame((_, data))) =
                     recording::line_of(&String::from_utf8_lossy(text))
                 {
@@ -167,7 +198,8 @@ pub(crate) fn judge(mut verifier: TextVerifier, input: &mut dyn BufRead) -> anyh
     Ok(Findings { target: String::new(), found, events: lines.len(), lines })
 }
 
-/// Detects the framing from a first line. Returns `None` if the line is white space.
+/// Detects the framing from a first line. Returns `None` if the line is white space. The head line of a
+/// recording is JSON too, so it is examined before the stream is taken for JSON lines.
 fn framing_of(line: &[u8], number: usize) -> anyhow::Result<Option<Framing>> {
     let Some(is_sse) = input::is_sse(line, number)? else { return Ok(None) };
     if is_sse {
@@ -180,9 +212,11 @@ fn framing_of(line: &[u8], number: usize) -> anyhow::Result<Option<Framing>> {
     }
 }
 
+/// The remedy in every refusal of another protocol.
 const CONVERT_FIRST: &str = "convert it first, `aqueduct convert FILE --to agui | aqueduct verify -`";
 
-/// Refuses a stream in another dialect, which would otherwise be reported as AG-UI with many violations.
+/// Refuses a stream in another dialect, which would otherwise be reported as AG-UI with many violations. Only
+/// the first payload is examined: a later one that looks different is a violation, which the verifier reports.
 fn refuse_others(payload: &[u8], is_first: bool) -> anyhow::Result<()> {
     match is_first.then(|| detect(payload)).flatten() {
         None | Some(FromDialect::Agui | FromDialect::Auto) => Ok(()),

@@ -1,4 +1,8 @@
 //! AG-UI clients that count the events they receive and measure their latency.
+//!
+//! A client reads its events as any AG-UI client does, over a connection of the shared HTTP client. It counts
+//! words and not events: the gateway merges chunks that wait for a slow reader into one event, and each of them
+//! must still be counted.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +18,9 @@ use serde_json::{Value, json};
 /// The result of one unpaced stream.
 #[derive(Debug)]
 pub(super) struct Burst {
+    /// Chunks of the upstream that arrived, each found by its text.
     pub(super) deltas: u64,
+    /// Bytes of event data, without the framing.
     pub(super) bytes: u64,
     pub(super) elapsed: Duration,
 }
@@ -24,7 +30,9 @@ pub(super) struct Burst {
 pub(super) struct Clients {
     client: Client,
     address: SocketAddr,
+    /// The reference time of the time stamps in paced chunks, shared with the upstream.
     begun: Instant,
+    /// The number of the next run, so that thread and run ids are unique at the gateway.
     runs: AtomicU64,
 }
 
@@ -33,6 +41,7 @@ impl Clients {
         Ok(Self { client: Client::new(ClientConfig::default())?, address, begun, runs: AtomicU64::new(0) })
     }
 
+    /// Starts a run and returns its events, once the head of the response has arrived.
     async fn open(&self, agent: &str) -> anyhow::Result<SseStream> {
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
         let body = json!({
@@ -50,6 +59,7 @@ impl Clients {
         })
     }
 
+    /// Reads one unpaced stream to its end. The time contains the start of the run.
     pub(super) async fn burst(&self) -> anyhow::Result<Burst> {
         let begun = Instant::now();
         let mut stream = self.open("burst").await?;
@@ -64,7 +74,8 @@ impl Clients {
         Ok(burst)
     }
 
-    /// Returns the latency of each chunk, sorted.
+    /// Returns the latency of each chunk, sorted. All streams run at the same time; the first one that fails
+    /// fails the figure.
     pub(super) async fn paced(&self, streams: usize) -> anyhow::Result<Vec<Duration>> {
         let all = try_join_all((0..streams).map(|_| self.latencies())).await?;
         let mut latencies: Vec<Duration> = all.into_iter().flatten().collect();
@@ -72,6 +83,11 @@ impl Clients {
         Ok(latencies)
     }
 
+    /// Reads one paced stream. The text of each chunk is its time stamp in nanoseconds since `begun`:
+    ///
+    /// ```text
+    /// {"type":"TEXT_MESSAGE_CONTENT","messageId":"…","delta":"81250934 "}
+    /// ```
     async fn latencies(&self) -> anyhow::Result<Vec<Duration>> {
         let mut stream = self.open("paced").await?;
         let mut latencies = Vec::new();
@@ -87,7 +103,8 @@ impl Clients {
         Ok(latencies)
     }
 
-    /// Opens streams that have begun and send nothing.
+    /// Opens streams that have begun and send nothing. One event is read of each, so that everything a stream
+    /// allocates at its start is counted. Dropping the streams closes them.
     pub(super) async fn idle(&self, streams: usize) -> anyhow::Result<Vec<SseStream>> {
         let mut open = Vec::with_capacity(streams);
         for _ in 0..streams {

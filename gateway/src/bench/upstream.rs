@@ -1,4 +1,8 @@
 //! An A2A agent with negligible cost: it writes prepared frames, selected by the path of the request.
+//!
+//! A raw TCP server instead of the project's own: its cost is part of every figure, so it does as little as
+//! possible. It understands one request per connection (`SendStreamingMessage` over JSON-RPC) and only what the
+//! gateway sends. It checks nothing and is reachable on loopback only.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -13,19 +17,24 @@ pub(super) const MODES: [&str; 3] = ["burst", "paced", "idle"];
 /// Bytes that a burst writes at once: about the size of a socket buffer.
 const BATCH: usize = 64 * 1024;
 /// The largest request head, in bytes.
+///
+/// Longer heads are refused, although only the gateway of this process connects.
 const HEAD: usize = 16 * 1024;
 
 /// The length and the pace of the streams.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
+    /// The number of chunks of a burst.
     pub(super) chunks: u64,
+    /// The time between two chunks of a paced stream.
     pub(super) pace: Duration,
+    /// The length of a paced stream.
     pub(super) paced_for: Duration,
     /// The reference time of the time stamps in chunks.
     pub(super) begun: Instant,
 }
 
-/// Serves until the process ends.
+/// Listens on a free port of loopback and serves until the process ends. Returns the address.
 pub(super) async fn start(plan: Plan) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the upstream cannot listen")?;
     let address = listener.local_addr()?;
@@ -37,6 +46,7 @@ pub(super) async fn start(plan: Plan) -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
+/// Serves one connection: a task that starts, the chunks of the selected mode, and a task that completes.
 async fn serve(mut stream: TcpStream, plan: Plan) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let (mode, id) = read_request(&mut stream).await?;
@@ -50,6 +60,8 @@ async fn serve(mut stream: TcpStream, plan: Plan) -> std::io::Result<()> {
     match mode.as_str() {
         "burst" => burst(&mut stream, plan, &id, &task).await?,
         "paced" => paced(&mut stream, plan, &id, &task).await?,
+        // Idle streams send nothing after the task, until the client closes its connection and the process
+        // ends.
         _ => return std::future::pending().await,
     }
     let end = format!(
@@ -59,6 +71,7 @@ async fn serve(mut stream: TcpStream, plan: Plan) -> std::io::Result<()> {
     stream.shutdown().await
 }
 
+/// Writes all chunks in batches, so that system calls do not dominate the figure.
 async fn burst(stream: &mut TcpStream, plan: Plan, id: &str, task: &str) -> std::io::Result<()> {
     let mut batch = Vec::with_capacity(BATCH + 1024);
     for number in 0..plan.chunks {
@@ -71,6 +84,7 @@ async fn burst(stream: &mut TcpStream, plan: Plan, id: &str, task: &str) -> std:
     stream.write_all(&batch).await
 }
 
+/// Writes a chunk per tick. The text of a chunk is the time just before its write.
 async fn paced(stream: &mut TcpStream, plan: Plan, id: &str, task: &str) -> std::io::Result<()> {
     let mut ticks = tokio::time::interval(plan.pace);
     let until = Instant::now() + plan.paced_for;
@@ -84,6 +98,8 @@ async fn paced(stream: &mut TcpStream, plan: Plan, id: &str, task: &str) -> std:
     Ok(())
 }
 
+/// Returns a frame with an artifact update. The first chunk of a stream creates the artifact, later ones append
+/// to it.
 fn chunk(id: &str, task: &str, words: &str, append: bool) -> Vec<u8> {
     let result = format!(
         r#"{{"artifactUpdate":{{"taskId":"{task}","contextId":"c","artifact":{{"artifactId":"a","parts":[{{"text":"{words}"}}]}},"append":{append}}}}}"#
@@ -91,11 +107,18 @@ fn chunk(id: &str, task: &str, words: &str, append: bool) -> Vec<u8> {
     frame(id, &result)
 }
 
+/// Returns one server-sent event with a JSON-RPC response.
 fn frame(id: &str, result: &str) -> Vec<u8> {
     format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n\n").into_bytes()
 }
 
-/// Returns the last segment of the path and the JSON-RPC id.
+/// Reads one request. Returns the last segment of its path, which is the mode, and the JSON-RPC id as JSON
+/// text.
+///
+/// # Errors
+///
+/// `UnexpectedEof` if the connection closes before the request is complete or the head is longer than [`HEAD`];
+/// invalid JSON.
 async fn read_request(stream: &mut TcpStream) -> std::io::Result<(String, String)> {
     let mut bytes = Vec::new();
     let body = loop {

@@ -2,6 +2,13 @@
 //!
 //! Only brackets and quotes are examined, each byte once. The decoder checks whether the value is well-formed. A line
 //! that ends inside a string can never become well-formed, so it is returned at once.
+//!
+//! ```text
+//! {"a":1}\n            one line, one value
+//! {"a":\n 1}\n         two lines, one value: the bracket is open at the end of the first line
+//! {"a":"x\n            a line that ends inside a string: returned as it is, and refused by the decoder
+//! {"a":[1             end of the input: returned as cut
+//! ```
 
 use std::collections::VecDeque;
 
@@ -10,15 +17,25 @@ use bytes::{Bytes, BytesMut};
 
 use super::{InputError, MAX_BYTES, Payload, PayloadPosition, without_mark};
 
-/// The value that is being collected.
+/// The value that is being collected. A value on one line is never copied; only a value of several lines is
+/// collected in `text`.
 #[derive(Debug, Default)]
 pub(super) struct Value {
+    /// The lines of the value so far, each with its line break. At most `MAX_BYTES`.
     text: BytesMut,
+    /// The line on which the value begins, from 1.
     line: usize,
+    /// Open brackets at the end of the lines so far. Closing brackets without an opening one are not counted.
     depth: usize,
 }
 
 impl Value {
+    /// Handles one line with its number. Blank lines between values are skipped.
+    ///
+    /// # Errors
+    ///
+    /// The value is longer than `MAX_BYTES` (the error names the line on which the value begins) or not UTF-8
+    /// (the error names the line and column of the first invalid byte).
     pub(super) fn handle_line(
         &mut self,
         line: &Bytes,
@@ -34,6 +51,7 @@ impl Value {
         }
         let ends_in_string = self.scan(&content);
         let is_whole = self.depth == 0 || ends_in_string;
+        // The common case: the line is the value, and its bytes are shared with the input.
         if self.text.is_empty() && is_whole {
             return self.emit(&content, !line.ends_with(b"\n"), ready);
         }
@@ -49,6 +67,7 @@ impl Value {
         Ok(())
     }
 
+    /// Handles the end of the input: a value whose brackets are open is returned as cut.
     pub(super) fn handle_eof(&mut self, ready: &mut VecDeque<Payload>) -> Result<(), InputError> {
         if self.text.is_empty() {
             return Ok(());
@@ -57,7 +76,8 @@ impl Value {
         self.emit(&text, true, ready)
     }
 
-    /// Counts brackets. Returns `true` if the line ends inside a string.
+    /// Counts brackets. Returns `true` if the line ends inside a string. A string never continues on the next
+    /// line, so the state of strings is not kept between lines.
     fn scan(&mut self, line: &[u8]) -> bool {
         let (mut in_string, mut escaped) = (false, false);
         for byte in line {
@@ -74,6 +94,8 @@ impl Value {
         in_string
     }
 
+    /// Appends a payload and resets the state. White space at the end, which contains the line break, is
+    /// removed.
     fn emit(&mut self, text: &Bytes, is_last: bool, ready: &mut VecDeque<Payload>) -> Result<(), InputError> {
         let is_cut = is_last && self.depth > 0;
         self.depth = 0;
@@ -85,6 +107,7 @@ impl Value {
     }
 }
 
+/// Returns an error at the line and column of the first invalid byte. Columns count bytes.
 fn invalid_utf8(place: PayloadPosition, text: &[u8]) -> InputError {
     let valid = std::str::from_utf8(text).map_or_else(|error| error.valid_up_to(), str::len);
     let before = text.get(..valid).unwrap_or_default();

@@ -1,4 +1,10 @@
 //! Ctrl-C while a stream is recorded: cancels the request at the agent, as far as its protocol supports that.
+//!
+//! ```text
+//!          ┌─ HangUp, or no task id yet ──► false: the recorder closes the connection
+//! tell() ──┼─ Task: a cancel request ─────► true, unless the endpoint cannot be resolved
+//!          └─ Run: cancel of the run ─────► whether the run service accepted it
+//! ```
 
 use std::sync::Arc;
 
@@ -14,14 +20,16 @@ use crate::service::Gateway;
 pub(super) enum Stop {
     /// By closing the connection: AG-UI has no other way, and a response that is complete needs none.
     HangUp,
-    /// By cancelling the A2A task, once the stream has named it.
+    /// By cancelling the A2A task, once the stream has named it. Before that, the task cannot be addressed, and
+    /// Ctrl-C closes the connection.
     Task { source: Box<RemoteAgent>, dialect: Dialect, task: Option<String> },
     /// By cancelling a run of the gateway, which cancels its agent.
     Run { service: Arc<Gateway>, run: RunId },
 }
 
 impl Stop {
-    /// Reads the id of the task from a frame. Frames that cannot be decoded are recorded all the same.
+    /// Reads the id of the task from a frame, until one was found. Frames that cannot be decoded are recorded
+    /// all the same.
     pub(super) fn note(&mut self, data: &str) {
         let Self::Task { dialect, task: task @ None, .. } = self else { return };
         if let Ok(FrameContent::Item(item)) = FrameContent::parse(data, *dialect)
@@ -32,6 +40,9 @@ impl Stop {
     }
 
     /// Cancels the request. Returns `true` if the agent is expected to end its stream.
+    ///
+    /// With `false` the recorder stops at once: waiting for a stream that goes on would look like a recorder
+    /// that ignores Ctrl-C.
     pub(super) async fn tell(&self) -> bool {
         match self {
             Self::HangUp | Self::Task { task: None, .. } => false,

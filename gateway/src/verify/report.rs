@@ -1,4 +1,14 @@
-//! Writes findings as text, JSON lines, SARIF 2.1.0 or `JUnit` XML. Each names the rule, the place and the remedy.
+//! Writes findings as text, JSON lines, SARIF 2.1.0 or `JUnit` XML. Each names the rule, the place and the
+//! remedy.
+//!
+//! ```text
+//! text   rain.sse:12: event 5 TEXT_MESSAGE_CONTENT: RULE (rejected)
+//!            what is wrong
+//!            fix: what to do
+//! JSON   {"index":5,"event":"TEXT_MESSAGE_CONTENT","rule":"RULE","severity":"rejected","what":"…","fix":"…"}
+//! ```
+//!
+//! SARIF and `JUnit` exist for code scanning and CI servers, which show findings beside the line of the file.
 
 use std::io::{Result, Write};
 
@@ -10,10 +20,13 @@ use crate::cli::ReportFormat;
 /// The name of the stream, the findings, and the line of each event if the stream was text.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
+    /// The file, URL or `stdin`, as it is printed before the line.
     pub(super) target: String,
+    /// The violations, in the order of the stream.
     pub(crate) found: Vec<Violation>,
     /// The line on which each event begins, from 1; empty if the stream was not a file.
     pub(super) lines: Vec<usize>,
+    /// The number of events in the stream, for the passed test case of `JUnit`.
     pub(super) events: usize,
 }
 
@@ -23,7 +36,8 @@ impl Findings {
         self.lines.get(violation.index).or_else(|| self.lines.last()).copied()
     }
 
-    /// Returns the place of a finding in the form that compilers use.
+    /// Returns the place of a finding in the form that compilers use. Editors and terminals make `file:line`
+    /// clickable. The index counts events from 0.
     fn place(&self, violation: &Violation) -> String {
         let line = self.line(violation).map(|line| format!("{}:{line}: ", self.target));
         let event = if violation.event.is_empty() { "(end of stream)" } else { &violation.event };
@@ -31,7 +45,8 @@ impl Findings {
     }
 }
 
-/// Writes findings.
+/// Writes the findings in that format. An empty report is valid in every format: JSON lines write nothing, the
+/// others a document that says so.
 pub(super) fn write(findings: &Findings, format: ReportFormat, out: &mut dyn Write) -> Result<()> {
     match format {
         ReportFormat::Text => text(findings, out),
@@ -43,6 +58,7 @@ pub(super) fn write(findings: &Findings, format: ReportFormat, out: &mut dyn Wri
     }
 }
 
+/// Writes three lines per finding, and a summary.
 fn text(findings: &Findings, out: &mut dyn Write) -> Result<()> {
     for violation in &findings.found {
         let Violation { rule, severity, what, .. } = violation;
@@ -53,7 +69,7 @@ fn text(findings: &Findings, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{}", summary(&findings.found))
 }
 
-/// Returns a finding as JSON.
+/// Returns a finding as JSON. The inspector uses the same form.
 pub(crate) fn to_json(violation: &Violation) -> Value {
     let Violation { index, event, rule, severity, what } = violation;
     json!({
@@ -62,6 +78,9 @@ pub(crate) fn to_json(violation: &Violation) -> Value {
     })
 }
 
+/// Returns a SARIF log with one run. Each rule is listed once, with its remedy as help text.
+///
+/// The location has no region if the stream was not a file: a line number of a response would point nowhere.
 fn sarif(findings: &Findings) -> Value {
     let mut rules: Vec<_> =
         findings.found.iter().map(|violation| (violation.rule.id(), violation.rule.fix())).collect();
@@ -133,6 +152,8 @@ fn escaped(text: &str) -> String {
     safe
 }
 
+/// Returns the last line of the text report: how many findings a client rejects, and how many it does not
+/// notice.
 fn summary(found: &[Violation]) -> String {
     if found.is_empty() {
         return "nothing found".to_owned();
@@ -142,6 +163,7 @@ fn summary(found: &[Violation]) -> String {
     format!("{} found: {rejected} that clients reject, {unnoticed} that they do not notice", found.len())
 }
 
+/// Returns the severity as it is written in the text and JSON reports.
 fn word(severity: Severity) -> &'static str {
     match severity {
         Severity::Rejected => "rejected",

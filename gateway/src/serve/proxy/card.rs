@@ -20,6 +20,12 @@ use crate::source::Forwarded;
 const PASSING: [Binding; 2] = [Binding::JsonRpc, Binding::HttpJson];
 
 /// Returns the rewritten card of the agent; the gateway's own card if the agent is configured without one.
+///
+/// The card depends on the host of the request, which the interfaces name, and on the version, for which agents may
+/// serve different cards: `Vary` names both headers.
+///
+/// A card that cannot be fetched responds with 502, 503 or 504, unless address and binding are configured: then the
+/// agent is usable without a card, and the gateway describes it.
 pub(super) async fn card(
     servers: &Servers,
     agent: &AgentEntry,
@@ -40,6 +46,7 @@ pub(super) async fn card(
             "the agent card is not a JSON object: check what the agent serves as its card",
         ));
     };
+    // The agent's signature does not cover the rewritten card; the gateway signs it if it has a key.
     place(&mut card, &here);
     servers.sign(&mut card);
     let mut response = Response::new(Body::from(Value::Object(card).to_string()));
@@ -61,6 +68,8 @@ pub(super) fn place(card: &mut Map<String, Value>, here: &Map<String, Value>) {
 }
 
 /// Returns the card of the gateway's own server of the agent, for the caller. Admission has checked the host.
+///
+/// The map is empty if a reload removed the agent in the meantime.
 pub(super) fn own_card(servers: &Servers, agent: &AgentEntry, parts: &Parts) -> Map<String, Value> {
     match servers.card(&agent.name, parts).map(|card| card.to_json()) {
         Some(Value::Object(card)) => card,

@@ -17,6 +17,9 @@ use serde_json::Value;
 use super::answer::{Answer, AnswerBody, Chunks};
 
 /// Returns the id that an agent receives for the context that a principal calls `name`.
+///
+/// The first 128 bits of SHA-256 over principal, agent and name, each followed by a zero byte, so that no two triples
+/// concatenate to the same text. The result is the same at every replica and after a restart, without a stored table.
 pub(super) fn agents_id(owner: &str, agent: &str, name: &str) -> String {
     let mut hash = Context::new(&SHA256);
     for part in ["aqueduct context", owner, agent, name] {
@@ -45,6 +48,7 @@ fn hex(byte: u8) -> [u8; 2] {
 pub(super) struct Renames(Vec<(String, String)>);
 
 impl Renames {
+    /// Adds a pair, unless the id has a name already: a call may name its context several times.
     pub(super) fn add(&mut self, name: String, id: String) {
         if !self.0.iter().any(|(_, known)| *known == id) {
             self.0.push((name, id));
@@ -56,6 +60,7 @@ impl Renames {
         self.0.iter().find(|(_, known)| known == id).map(|(name, _)| name.as_str())
     }
 
+    /// Returns the agent's id for a name of the caller.
     fn id_of(&self, name: &str) -> Option<String> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, id)| id.clone())
     }
@@ -70,7 +75,8 @@ impl Renames {
         replace_query_contexts(query, |name| self.id_of(name))
     }
 
-    /// Returns the response for the caller.
+    /// Returns the response for the caller, with the caller's names in place of the agent's ids. A stream is rewritten
+    /// chunk by chunk. A response without renames is returned as it is.
     pub(super) fn answer(self, answer: Answer) -> Answer {
         if self.0.is_empty() {
             return answer;
@@ -88,6 +94,8 @@ impl Renames {
 }
 
 /// Replaces ids in a stream of JSON wherever an id is a whole string. An id is a hash, so no other string equals it.
+///
+/// Works on bytes instead of parsed JSON: a stream may be cut anywhere, and all other bytes must stay unchanged.
 struct Replacer {
     /// Each id in quotes, and the name as a JSON string.
     pairs: Vec<(Bytes, Bytes)>,
@@ -96,12 +104,20 @@ struct Replacer {
 }
 
 impl Replacer {
+    /// Prepares the pairs once per response. Names are escaped as JSON: a caller may use any characters.
     fn new(renames: &Renames) -> Self {
         let json = |text: &str| Bytes::from(Value::from(text).to_string());
         let pairs = renames.0.iter().map(|(name, id)| (json(id), json(name))).collect();
         Self { pairs, held: BytesMut::new() }
     }
 
+    /// Returns the chunk with replaced ids, without an end that may be the beginning of an id. Linear in the length of
+    /// the chunk times the number of renames, which is small: one per context of the call.
+    ///
+    /// ```text
+    /// "contextId":"5f0c…-8…-a…"   ──►   "contextId":"C"
+    /// "id":"5f0c…-8…-a…:1"        ──►   unchanged: the id is only a part of the string
+    /// ```
     fn replace(&mut self, chunk: &[u8]) -> Bytes {
         let mut bytes = std::mem::take(&mut self.held);
         bytes.extend_from_slice(chunk);
@@ -113,6 +129,7 @@ impl Replacer {
                 out.extend_from_slice(name);
                 rest = quoted.get(id.len()..).unwrap_or_default();
             } else if self.pairs.iter().any(|(id, _)| id.starts_with(quoted)) {
+                // The chunk ends inside what may be an id: the next chunk decides.
                 self.held = BytesMut::from(quoted);
                 return out.freeze();
             } else {
@@ -124,10 +141,13 @@ impl Replacer {
         out.freeze()
     }
 
+    /// Returns the held end, once the response has ended: it was not an id.
     fn rest(&mut self) -> Bytes {
         std::mem::take(&mut self.held).freeze()
     }
 
+    /// Returns the stream with replaced ids. An error is forwarded; the held end of a stream that was cut is dropped
+    /// with it.
     fn stream(self, chunks: Chunks) -> Chunks {
         let next = async |(mut replacer, mut chunks): (Self, Chunks)| {
             let chunk = match chunks.next().await {

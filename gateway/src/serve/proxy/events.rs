@@ -1,4 +1,13 @@
 //! Splits a stream of server-sent events between events. The bytes are unchanged.
+//!
+//! A relay that holds a stream at an interrupt must decide about whole events: bytes that were already sent cannot be
+//! taken back. The pieces, concatenated, are the stream; a piece is one event, one comment, or a part of an event that
+//! exceeds the limit.
+//!
+//! ```text
+//! chunks   "data: a\n"  "\ndata: b\n\n: pi"  "ng\n\n"
+//! pieces   "data: a\n\n"  "data: b\n\n"  ": ping\n\n"
+//! ```
 
 use aqueduct_transport_http::{Error as HttpError, sse};
 use bytes::{Bytes, BytesMut};
@@ -7,7 +16,10 @@ use futures_util::StreamExt as _;
 use super::answer::Chunks;
 
 /// Returns the stream in pieces of one event each. An event larger than `limit` is forwarded in several pieces and not
-/// decoded.
+/// decoded, so that memory is bounded.
+///
+/// An error ends the stream after the pieces that were complete before. Bytes after the last event are forwarded as a
+/// piece of their own.
 pub(super) fn by_event(chunks: Chunks, limit: usize) -> Chunks {
     let state = (chunks, Splitter { limit, ..Splitter::default() }, false);
     let next = async |(mut chunks, mut splitter, mut is_over): (Chunks, Splitter, bool)| loop {
@@ -28,13 +40,16 @@ pub(super) fn by_event(chunks: Chunks, limit: usize) -> Chunks {
 }
 
 /// Returns one event with that data.
+///
+/// Lines of `data` become `data:` lines of their own, so the text may contain any character.
 pub(super) fn event(data: &str) -> Bytes {
     let mut out = Vec::new();
     sse::encode_data_with(&mut out, |out| out.extend_from_slice(data.as_bytes()));
     Bytes::from(out)
 }
 
-/// Returns the data of a piece, or `None` if it is not an event with data.
+/// Returns the data of a piece, or `None` if it is not an event with data: a comment, an event without `data`, or a
+/// part of a larger event.
 pub(super) fn data_of(piece: &Bytes) -> Option<String> {
     let limits = sse::DecodeLimits { line: piece.len().max(1), event: piece.len().max(1) };
     let mut decoder = sse::Decoder::new(limits);
@@ -48,6 +63,9 @@ pub(super) fn cut(reason: impl Into<String>) -> HttpError {
 }
 
 /// Finds the ends of events: a line end directly after a line end.
+///
+/// Scans each byte once. A line ends with LF, CR or CRLF; the LF of a CRLF that ends an event is left to the next
+/// piece, because it may not have arrived yet. Decoders read it as an empty line.
 #[derive(Debug, Default)]
 struct Splitter {
     buffer: BytesMut,
@@ -61,10 +79,13 @@ struct Splitter {
 }
 
 impl Splitter {
+    /// Appends bytes of the stream. Call `poll_event` until it returns `None` before the next chunk.
     fn handle_chunk(&mut self, chunk: &[u8]) {
         self.buffer.extend_from_slice(chunk);
     }
 
+    /// Returns the next complete event, or everything so far if it exceeds the limit. Returns `None` if more bytes are
+    /// needed.
     fn poll_event(&mut self) -> Option<Bytes> {
         while let Some(byte) = self.buffer.get(self.seen).copied() {
             self.seen += 1;
@@ -80,11 +101,13 @@ impl Splitter {
         (self.buffer.len() > self.limit).then(|| self.cut())
     }
 
+    /// Returns the scanned bytes without copying them.
     fn cut(&mut self) -> Bytes {
         let end = std::mem::take(&mut self.seen);
         self.buffer.split_to(end).freeze()
     }
 
+    /// Returns the bytes after the last event, once the stream has ended.
     fn finish(&mut self) -> Option<Bytes> {
         self.seen = self.buffer.len();
         Some(self.cut()).filter(|rest| !rest.is_empty())

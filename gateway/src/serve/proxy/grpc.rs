@@ -51,12 +51,15 @@ pub(in crate::serve) fn mount_grpc(
     services.mount_raw(Arc::new(v1)).mount_raw(Arc::new(v03))
 }
 
-/// A service whose responses are copied to the lanes of their calls.
+/// A service whose responses are copied to the lanes of their calls. `S` is the service of one A2A version; it handles
+/// every call, related or not.
 struct Teed<S> {
     inner: Arc<S>,
     around: Around,
 }
 
+/// What [`Teed`] needs to relate a call to a run. It is separate from the inner service, whose type differs per
+/// version.
 struct Around {
     gateway: Arc<Gateway>,
     servers: Servers,
@@ -66,6 +69,8 @@ struct Around {
 impl<S: RawService> RawService for Teed<S> {
     const NAME: &'static str = S::NAME;
 
+    /// Handles a call. The inner call runs in a spawned relay if the call is related to a run, and in this future
+    /// otherwise.
     async fn call(&self, mut call: RawCall) -> Result<RawAnswer, RawStatus> {
         let Some(relay) = self.around.relay(&call).await else { return self.inner.call(call).await };
         // The lane needs the content of the extension, and copy and response are one stream.
@@ -82,6 +87,9 @@ impl<S: RawService> RawService for Teed<S> {
 
 impl Around {
     /// Returns the relay of a call that is related to a run. Calls that the inner service refuses are unrelated.
+    ///
+    /// A call without a readable message, a known agent or a valid proof returns `None`: the inner service then refuses
+    /// it with the right status. The second authentication is cheap: the proof was verified when the request arrived.
     async fn relay(&self, call: &RawCall) -> Option<Relay> {
         let asked = Asked::read(self.version, &call.method, &call.message);
         let written = written(asked.call.as_ref().ok()?)?.to_string();
@@ -89,6 +97,7 @@ impl Around {
         let agent = self.gateway.agent(&name)?;
         let owner = self.gateway.authenticate(&agent, &call.caller).ok()?;
         let (headers, passing) = (headers(&call.caller), PassingCall::of_jsonrpc(&written));
+        // The lane reads the messages as REST would send them: bare JSON, without the envelope of JSON-RPC.
         let dialect = Binding::HttpJson.dialect(self.version);
         let lane = tap(&self.gateway, (&agent, &owner), &headers, &passing, dialect).await?;
         let callee = Callee::Served {
@@ -103,6 +112,13 @@ impl Around {
 }
 
 /// Returns the fields that relate a call, in the form of JSON-RPC, or `None` for calls that no lane shows.
+///
+/// Only ids and metadata are written, because no other member decides which run a call belongs to:
+///
+/// ```text
+/// SendMessage   {"method":"SendMessage","params":{"message":{"messageId":…,"taskId":…,"contextId":…,"metadata":…},…}}
+/// GetTask       {"method":"GetTask","params":{"id":"T"}}
+/// ```
 fn written(call: &Call) -> Option<Value> {
     let (method, params) = match call {
         Call::SendMessage(send) | Call::SendStreamingMessage(send) => {
@@ -123,6 +139,8 @@ fn written(call: &Call) -> Option<Value> {
     Some(json!({ "method": method, "params": params }))
 }
 
+/// Returns the metadata of a call as headers. Entries that are not valid headers, such as binary metadata, are omitted:
+/// no relation key is one of them.
 fn headers(caller: &Caller) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in &caller.headers {
@@ -133,9 +151,14 @@ fn headers(caller: &Caller) -> HeaderMap {
     headers
 }
 
+/// The result of the inner call: one message, a stream of messages, or a gRPC status.
 type Answered = Result<RawAnswer, RawStatus>;
 
-/// Relays one call. The relay is a task of its own, so that it can close its lane when the caller disconnects.
+/// Relays one call. The relay is a spawned task, so that it can close its lane when the caller disconnects.
+///
+/// It differs from the relay of HTTP calls in three points: the response is decoded messages instead of bytes, so
+/// nothing can be compressed; interrupts are forwarded to the caller and never raised; the callee is always in this
+/// process.
 struct Relay {
     /// The inner server, to cancel the task together with its run.
     callee: Callee,
@@ -145,6 +168,8 @@ struct Relay {
 }
 
 impl Relay {
+    /// Runs the relay until the response is complete and the lane is retired. The steps and their order are those of
+    /// the relay of HTTP calls.
     async fn run(
         mut self,
         answering: impl Future<Output = Answered> + Send,
@@ -171,7 +196,7 @@ impl Relay {
             }
         };
         let rest = self.lane.retire();
-        // The caller may read its task as soon as it has the id.
+        // The lane is retired first: the caller may read its task as soon as it has the id.
         if let Some((to, answer)) = whole {
             to.send(answer).ok();
         }
@@ -181,6 +206,8 @@ impl Relay {
     }
 
     /// Returns the response, or `None` if the caller disconnected before.
+    ///
+    /// The lane shows the pending call after [`SHOWN_AFTER`].
     async fn answered(
         &mut self,
         answering: impl Future<Output = Answered> + Send,
@@ -203,6 +230,9 @@ impl Relay {
     }
 
     /// Forwards a stream to the caller, each message after its copy was sent to the lane.
+    ///
+    /// Each message is framed as a server-sent event for the lane, which reads streams in that form. A cancelled run
+    /// cancels the task once; the stream continues until the inner server ends it.
     async fn carry(&mut self, mut messages: Payloads, to: mpsc::Sender<Result<Bytes, RawStatus>>) {
         let mut is_cancelled = false;
         loop {
@@ -233,6 +263,8 @@ impl Relay {
     }
 
     /// Returns a message of the response as JSON for the lane.
+    ///
+    /// A message that is not about a task yields no bytes, and the lane shows nothing.
     fn json(&self, message: &[u8]) -> Bytes {
         let mut written = Vec::new();
         // The inner server encoded the message, so it can be decoded.
@@ -243,10 +275,12 @@ impl Relay {
     }
 }
 
+/// Returns the caller's end of the relay. Dropping it closes the channel, by which the relay detects the disconnect.
 fn relayed(chunks: mpsc::Receiver<Result<Bytes, RawStatus>>) -> Payloads {
     Box::pin(futures_util::stream::unfold(chunks, async |mut chunks| Some((chunks.recv().await?, chunks))))
 }
 
+/// Returns the failure that the lane shows for a refused call.
 fn failure(status: &RawStatus) -> RunFailure {
     RunFailure::new(REFUSED, status.message.clone())
 }

@@ -41,29 +41,32 @@ const RECORD_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest id that is stored. Ids of agents are UUIDs.
 const ID_BYTES: usize = 512;
 
-/// The kind of an id.
+/// The kind of an id. Tasks and contexts have separate keys: an agent may use one text as both.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Task,
     Context,
 }
 
-/// The stored ownership of a task or context.
+/// The stored ownership of a task or context: a run in the log whose owner is the owner of the id, and whose thread id
+/// contains the name of the context.
 struct Record {
     owner: String,
     /// The owner's own name for the context of the task, or `None` if the agent assigned the name.
     context: Option<String>,
 }
 
-/// A stream whose ids are decoded until its task is known.
+/// A stream whose ids are decoded until its task is known; the decoder is dropped then, and chunks are only forwarded.
 type Learning = ((Owners, Renames), Chunks, Option<Decoder>);
 
-/// The ownership records of one agent, for one caller.
+/// The ownership records of one agent, for one caller. Cheap to clone: a stream takes its own.
 #[derive(Clone)]
 pub(super) struct Owners {
     log: Arc<dyn RunLog>,
     agent: String,
+    /// The stored form of the caller's principal.
     owner: String,
+    /// The largest event of a stream that is decoded for its ids, in bytes.
     frame: usize,
 }
 
@@ -74,8 +77,8 @@ impl Owners {
         (!gateway.is_open()).then_some(Self { log, agent, owner, frame })
     }
 
-    /// Returns the key of a record. No caller can choose it as a run id: the key of a run begins with the stored form of
-    /// its principal, which contains no `/`; the id of an anonymous caller gets a prefix if it contains a `~`.
+    /// Returns the key of a record. No caller can choose it as a run id: the key of a run begins with the stored form
+    /// of its principal, which contains no `/`; the id of an anonymous caller gets a prefix if it contains a `~`.
     fn key(&self, kind: Kind, id: &str) -> RunId {
         let kind = match kind {
             Kind::Task => "task",
@@ -84,6 +87,8 @@ impl Owners {
         RunId::new(format!("/owner~{}~{kind}~{id}", self.agent))
     }
 
+    /// Returns the record of an id, or `None` if no response contained the id yet or the record has expired. Costs one
+    /// read of the log.
     async fn record_of(&self, kind: Kind, id: &str) -> Result<Option<Record>, LogError> {
         match self.log.state(&self.key(kind, id)).await {
             Ok(state) => {
@@ -97,13 +102,17 @@ impl Owners {
         }
     }
 
-    /// Returns the record if the caller owns the id.
+    /// Returns the record if the caller owns the id. An id of another principal looks like an id that does not exist.
     async fn own_record(&self, kind: Kind, id: &str) -> Result<Option<Record>, LogError> {
         Ok(self.record_of(kind, id).await?.filter(|record| record.owner == self.owner))
     }
 
     /// Claims an id for the caller, with the caller's own name for its context. Returns `false` if another principal
-    /// owns it.
+    /// owns it, or if the id is longer than [`ID_BYTES`].
+    ///
+    /// Opening a run is atomic in every engine, so of two replicas that claim one id at the same time one wins; the
+    /// other reads the record of the winner. The run ends at once: a record that stayed open would count as a run and
+    /// be taken over.
     async fn claim(&self, kind: Kind, id: &str, context: Option<&str>) -> Result<bool, LogError> {
         if id.len() > ID_BYTES {
             return Ok(false);
@@ -119,11 +128,13 @@ impl Owners {
             owner: self.owner.clone(),
             opened_at: at,
         };
+        // The lease only has to outlast the append that follows.
         let lease = match self.log.open(meta.clone(), Timestamp(at.0 + 60_000)).await {
             Ok(lease) => lease,
             Err(LogError::Exists(_)) => return Ok(self.own_record(kind, id).await?.is_some()),
             Err(error) => return Err(error),
         };
+        // The run ends in the future, so the log removes the record `runs.keep` after that time.
         let until =
             Timestamp(at.0.saturating_add(i64::try_from(RECORD_KEPT.as_millis()).unwrap_or(i64::MAX)));
         let end = Remains::default().end(&meta, RunFailure::new("owner", "a record of the proxy"));
@@ -133,6 +144,18 @@ impl Owners {
 
     /// Decides whether a call may be forwarded. Returns the contexts to rename. `named` are contexts that the call
     /// names outside of its body.
+    ///
+    /// Every task must belong to the caller. A context need not: one that the caller does not own is replaced by a
+    /// private id, so a call can neither join the context of another principal nor detect it.
+    ///
+    /// # Errors
+    ///
+    /// - `InvalidRequest`: the body cannot be parsed unambiguously: the agent could read other ids than the gateway.
+    /// - `MethodNotFound`: the method is not part of the protocol, and its ids are unknown.
+    /// - `TaskNotFound`: a task that does not exist, or belongs to another principal.
+    /// - an invalid field: a context longer than [`ID_BYTES`], or a push address that `server.push` forbids.
+    /// - `PushNotificationNotSupported`: `server.push` is off.
+    /// - `Unavailable`: the log does not respond. Nothing is forwarded without a check.
     pub(super) async fn admit(
         &self,
         scope: Option<&CallScope>,
@@ -170,11 +193,20 @@ impl Owners {
         Ok(renames)
     }
 
+    /// Returns the id that the agent receives for a context which the caller calls `name`.
     fn agents_id(&self, name: &str) -> String {
         agents_id(&self.owner, &self.agent, name)
     }
 
-    /// Filters a response for the caller.
+    /// Filters a response for the caller: claims new ids, removes tasks of others from lists, and restores the caller's
+    /// names of contexts.
+    ///
+    /// Responses to calls about one task claim nothing, because the task was checked before.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the agent responds with an id of another principal, if its list cannot be parsed, or if the
+    /// log does not respond. A stream is cut with an error in these cases, because its head was sent before.
     pub(super) async fn filter(
         &self,
         reach: Reach,
@@ -193,6 +225,7 @@ impl Owners {
                 AnswerBody::Stream(self.clone().learning(chunks, renames.clone()))
             }
             (Reach::List, AnswerBody::Whole(bytes)) if head.status.is_success() => {
+                // Removed tasks change the length.
                 head.headers.remove(http::header::CONTENT_LENGTH);
                 AnswerBody::Whole(self.own_tasks(&bytes, &mut renames).await?)
             }
@@ -204,7 +237,10 @@ impl Owners {
         Ok(renames.answer(Answer::from_parts(head, body)))
     }
 
-    /// Claims the ids of a response for the caller.
+    /// Claims the ids of a response for the caller. Returns `true` if the response names a task.
+    ///
+    /// The record of a task also stores the caller's name of its context, so that a later call that names only the task
+    /// can restore it.
     async fn learn(&self, answer: &Value, renames: &Renames) -> Result<bool, RunFailure> {
         let AnswerIds { tasks, contexts } = AnswerIds::of(answer);
         let context = contexts.iter().find_map(|id| renames.name_of(id));
@@ -222,7 +258,9 @@ impl Owners {
         Ok(!tasks.is_empty())
     }
 
-    /// Claims the ids of a stream, until its task is known.
+    /// Claims the ids of a stream, until its task is known. A chunk is forwarded after the ids in it are claimed.
+    ///
+    /// Only the first events are decoded: a stream is about one task, which its first events name.
     fn learning(self, chunks: Chunks, renames: Renames) -> Chunks {
         let limits = DecodeLimits { line: self.frame, event: self.frame };
         let state = ((self, renames), chunks, Some(Decoder::new(limits)));
@@ -246,6 +284,8 @@ impl Owners {
         futures_util::stream::unfold(state, next).boxed()
     }
 
+    /// Claims the ids of the events that are complete. Returns `true` once a task is known. Data that is not JSON is
+    /// ignored here; the caller receives it unchanged.
     async fn learn_events(&self, decoder: &mut Decoder, renames: &Renames) -> Result<bool, RunFailure> {
         while let Some(event) = decoder.poll_event() {
             let event = event.map_err(|error| invalid(error.to_string()))?;
@@ -258,7 +298,12 @@ impl Owners {
         Ok(false)
     }
 
-    /// Removes tasks of others from a list, and collects the caller's names for the contexts.
+    /// Removes tasks of others from a list, and collects the caller's names for the contexts. Costs one read of the log
+    /// per listed task.
+    ///
+    /// ```text
+    /// {"tasks":[{"id":"T1",…},{"id":"T2",…}],"totalSize":2}  ──►  {"tasks":[{"id":"T1",…}],"totalSize":1}
+    /// ```
     async fn own_tasks(&self, bytes: &Bytes, renames: &mut Renames) -> Result<Bytes, RunFailure> {
         let mut answer: Value =
             serde_json::from_slice(bytes).map_err(|_| invalid("the agent's list of tasks is not JSON"))?;
@@ -281,6 +326,11 @@ impl Owners {
 
 /// Checks push notifications of proxied agents against `server.push`. The agent itself connects to the address, so
 /// names cannot be resolved here: only literal addresses are checked.
+///
+/// # Errors
+///
+/// Returns `PushNotificationNotSupported` if `server.push` is off, and an invalid field if an address is not public and
+/// `server.push` allows public ones alone.
 pub(super) fn admit_push(scope: &CallScope, push: PushAccess) -> Result<(), ServerError> {
     let wants = scope.reach == Reach::Push || !scope.push_urls.is_empty();
     if wants && push == PushAccess::Off {
@@ -293,6 +343,7 @@ pub(super) fn admit_push(scope: &CallScope, push: PushAccess) -> Result<(), Serv
     Ok(())
 }
 
+/// Returns `true` for an `http` or `https` address that is not obviously inside a private network.
 fn is_public_url(url: &str) -> bool {
     let Ok(uri) = url.parse::<http::Uri>() else { return false };
     let Some(host) = uri.host().filter(|_| matches!(uri.scheme_str(), Some("http" | "https"))) else {
@@ -309,14 +360,17 @@ fn is_public_url(url: &str) -> bool {
     host.contains('.') && !is_local && !last.starts_with(|first: char| first.is_ascii_digit())
 }
 
+/// The refusal for a task that does not exist, and for one of another principal: both look the same.
 fn not_found() -> ServerError {
     ServerError::new(ErrorKind::TaskNotFound, "there is no such task")
 }
 
+/// The refusal of a call whose owner cannot be checked.
 fn unavailable(error: &LogError) -> ServerError {
     ServerError::new(ErrorKind::Unavailable, error.to_string())
 }
 
+/// The failure of an agent whose response violates the protocol or names ids of another caller.
 fn invalid(message: impl Into<String>) -> RunFailure {
     RunFailure::new(RunFailure::UPSTREAM_INVALID, message.into())
 }

@@ -32,10 +32,11 @@ const KEEP_ALIVE: Duration = Duration::from_secs(3);
 /// The bytes of one comment: server-sent events ignore it.
 const COMMENT: &[u8] = b":\n\n";
 
-/// Numbers the messages of replies.
+/// Numbers the messages of replies, for ids that are unique within the process. The id also contains the task.
 static NEXT_REPLY: AtomicU64 = AtomicU64::new(1);
 
-/// The state that is needed to continue a call with a reply.
+/// The state that is needed to continue a call with a reply: the caller's request, in which the reply replaces the
+/// message.
 pub(super) struct Question {
     request: http::Request<Bytes>,
     dialect: Dialect,
@@ -63,6 +64,9 @@ impl Question {
 
 impl Relay {
     /// Raises the interrupt of the agent to the run, and sends the reply to the agent.
+    ///
+    /// `idle` runs repeatedly while the user has not replied, and returns `true` if the caller has disconnected. There
+    /// is no timeout here: the run limits the wait by the reply timeout of its agent.
     pub(super) async fn raise(&mut self, mut idle: impl FnMut() -> BoxFuture<'static, bool>) -> Raised {
         let replies = {
             let mut raised = std::pin::pin!(self.lane.raise());
@@ -84,6 +88,9 @@ impl Relay {
     }
 
     /// Returns the caller's request with the reply as its message, and lets the lane continue with it.
+    ///
+    /// Returns `None` if the call contains no message, or if the agent has named no task yet; the caller then receives
+    /// the interrupt.
     fn reply_request(&mut self, replies: &[InterruptReply]) -> Option<http::Request<Bytes>> {
         let (question, task) = (self.question.as_ref()?, self.lane.task()?);
         let number = NEXT_REPLY.fetch_add(1, Ordering::Relaxed);
@@ -97,7 +104,11 @@ impl Relay {
         Some(request)
     }
 
-    /// Forwards a stream whose interrupts are raised.
+    /// Forwards a stream whose interrupts are raised, event by event.
+    ///
+    /// An event goes to the lane first, which decides: an interrupt is raised and not forwarded; an event after which
+    /// only the next one shows whether the agent asks is not forwarded; every other event is forwarded. After a reply
+    /// the loop continues with the stream of the agent's response to it.
     pub(super) async fn carry_asking(&mut self, stream: Chunks, to: mpsc::Sender<Result<Bytes, HttpError>>) {
         let frame = self.question.as_ref().map_or(0, |question| question.frame);
         let (mut stream, mut is_told, mut is_reply) = (by_event(stream, frame), false, false);
@@ -117,12 +128,14 @@ impl Relay {
                 Some(Err(error)) => return self.fail_stream(error, &to).await,
                 None => Bytes::new(),
             };
+            // The end of the stream is an empty piece, so that an interrupt which only the end reveals is raised too.
             let is_over = piece.is_empty();
             if is_over {
                 self.end().await;
             } else {
                 self.lane.handle_chunk(piece.clone()).await;
             }
+            // An unanswered interrupt falls through: its event is forwarded below.
             if self.lane.asks() {
                 match self.raise(|| idle(&to)).await {
                     Raised::Replied(answer) => {

@@ -13,13 +13,18 @@ mod tests;
 use aqueduct_core::{ContentBlock, Interrupt, InterruptReply, Role, RunInput};
 use serde_json::Value;
 
-/// Creates `resume` from the last user message, if interrupts are open and the input does not reply to them itself. Returns
-/// `true` if it did; the message is then removed, because to the agent it is not a message.
+/// Creates `resume` from the last user message, if interrupts are open and the input does not reply
+/// to them itself. Returns `true` if it did. The message is then removed, because to the agent it
+/// is not a message; a message with files beside its text stays, so that the files are not lost.
 ///
-/// Each interrupt gets the value that its schema requires: a boolean or `{"approved": …}` for yes and no, JSON for an object,
-/// a number, a value of an `enum`, otherwise the text. A text that is neither a clear yes nor a clear no never approves: it
-/// declines, with the text as reason if the schema has a member for one. Several interrupts get one reply each from a JSON
-/// object with their ids, a JSON array or as many lines; otherwise all get the same reply.
+/// Each interrupt gets the value that its schema requires: a boolean or `{"approved": …}` for yes
+/// and no, JSON for an object, a number, a value of an `enum`, otherwise the text. A text that is
+/// neither a clear yes nor a clear no never approves: it declines, with the text as reason if the
+/// schema has a member for one. Several interrupts get one reply each from a JSON object with their
+/// ids, a JSON array or as many lines; otherwise all get the same reply.
+///
+/// Returns `false` and changes nothing if no interrupt is open, if the last message is not of the
+/// user, or if it has no text.
 ///
 /// # Examples
 ///

@@ -1,4 +1,15 @@
 //! Custom blocks: well-known names become activities, restated messages and raw events; all others become `CUSTOM`.
+//!
+//! ```text
+//! ACTIVITY {"type":"plan","content":{…}}                 -> ACTIVITY_SNAPSHOT
+//! ACTIVITY_DELTA {"type":"plan","patch":[…]}             -> ACTIVITY_DELTA
+//! MESSAGES […]                                           -> MESSAGES_SNAPSHOT, from the root lane only
+//! SEALED {"subtype":"tool-call","id":"c","value":"…"}    -> REASONING_ENCRYPTED_VALUE
+//! RAW {"event":{…},"source":"…"}                         -> RAW
+//! any other name, or a value of another form             -> CUSTOM
+//! ```
+//!
+//! Internal names (`wellknown::is_internal`) are for the log and the engine, and are never shown.
 
 use aqueduct_core::event::CustomEvent;
 use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, Metadata, wellknown};
@@ -38,6 +49,7 @@ impl BlockEventConverter<Event> for CustomConverter {
 
 impl CustomConverter {
     /// Converts a progress card. Returns `None` if the value has another form, here and below.
+    /// The id of the card is that of the block: later changes refer to it.
     fn activity(self, custom: &CustomEvent) -> Option<Event> {
         Some(Event::from(ActivitySnapshot {
             base: origin_base(&custom.origin),

@@ -24,7 +24,8 @@ use crate::wire::{
     ToolCallEnd, ToolCallResult, ToolCallStart, ToolRole,
 };
 
-/// Members of a sub-agent's metadata that hold its input.
+/// Members of a sub-agent's metadata that hold its input. No protocol standardises the name: the
+/// first of these that is present is shown as the argument of the call.
 const ASKED: [&str; 6] = ["input", "task", "prompt", "query", "instructions", "message"];
 
 /// The code of a cancelled sub-agent.
@@ -51,6 +52,7 @@ impl BlockEventConverter<Event> for LaneConverter {
             (BlockEvent::LaneClosed { lane, outcome }, Subagents::Attributed) => {
                 out.push(ended(lane, outcome, self.settings.dialect));
             }
+            // A lane that a tool call opened has no call of its own to end, but its failure is shown as well.
             (BlockEvent::LaneClosed { lane, outcome }, Subagents::Tool) => {
                 if is_call(lane) {
                     end_call(lane, outcome, out);
@@ -67,7 +69,8 @@ impl BlockEventConverter<Event> for LaneConverter {
 }
 
 impl LaneConverter {
-    /// Starts the call of a sub-agent that is shown as a tool call, with its input as arguments.
+    /// Starts the call of a sub-agent that is shown as a tool call, with its input as arguments. The
+    /// call ends when the lane closes, so it surrounds the calls and texts of the sub-agent.
     fn call(self, lane: &Lane, out: &mut Vec<Event>) {
         let Some(label) = self.settings.label(lane).filter(|_| is_call(lane)) else { return };
         let tool_call_id = lane.id.as_bytes().clone();
@@ -119,12 +122,14 @@ impl LaneConverter {
     }
 }
 
-/// Returns `true` for a lane that is shown as a call of its own.
+/// Returns `true` for a lane that is shown as a call of its own: not the root, and not opened by a
+/// call that the client already shows.
 fn is_call(lane: &Lane) -> bool {
     !lane.is_root() && lane.parent_call.is_none()
 }
 
-/// Returns the input of the sub-agent, as arguments of a call.
+/// Returns the input of the sub-agent, as arguments of a call: `{"input": …}` from its metadata or,
+/// failing that, its description; `{}` if neither is known.
 fn asked(lane: &Lane) -> Value {
     let asked = ASKED.iter().find_map(|name| lane.source.metadata()?.get(*name)).cloned();
     let asked = asked.or_else(|| lane.source.description().map(|text| Value::from(&**text)));
@@ -148,6 +153,8 @@ fn end_call(lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
         LaneOutcome::Success(Some(Value::String(value))) => ByteString::from(&**value),
         LaneOutcome::Success(Some(value)) if !value.is_null() => ByteString::from(value.to_string()),
         LaneOutcome::Success(_) => ByteString::default(),
+        // The call ends although the lane will continue in a later run: every call of this view has a
+        // result.
         LaneOutcome::Suspended => ByteString::from_static("waits for a reply"),
         LaneOutcome::Failed(failure) => fail(&failure.message),
         _ => fail(&ByteString::from_static(STOPPED)),
@@ -155,6 +162,8 @@ fn end_call(lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
     out.push(Event::from(ToolCallResult {
         base: with_metadata(metadata),
         subagent_run_id: None,
+        // The id is derived from that of the lane, so every watcher gets the same one. `ids` recognises the
+        // suffix.
         message_id: ByteString::from(format!("{tool_call_id}{CALL_RESULT}")),
         tool_call_id,
         content: Content::Text(content),
@@ -177,6 +186,7 @@ fn started(lane: &Lane) -> Event {
 }
 
 /// Returns the end of a sub-agent. Before 1.0 a success has no outcome.
+/// A suspended sub-agent has the outcome `suspended` in both dialects.
 fn ended(lane: &Lane, outcome: &LaneOutcome, dialect: Dialect) -> Event {
     let subagent_run_id = lane.id.as_bytes().clone();
     let finished = |result: Option<Value>, outcome| {
@@ -233,6 +243,7 @@ impl BlockEventConverter<Event> for StepConverter {
 
 impl StepConverter {
     /// Returns `true` if steps of the lane are shown.
+    /// Hidden lanes show no steps; where sub-agents are tool calls, steps inside a call have no place.
     fn shows(self, lane: &Lane) -> bool {
         !self.settings.hides(lane) && self.settings.label(lane).is_none()
     }

@@ -1,4 +1,15 @@
 //! Start and end of a run, its usage and its interrupts.
+//!
+//! | outcome of the run | 1.0 | 0.0.59 |
+//! |---|---|---|
+//! | success | `RUN_FINISHED` with outcome `success` and pending calls | `RUN_FINISHED` without outcome |
+//! | interrupted, as `Interrupt` | `RUN_FINISHED` with outcome `interrupt` | the same |
+//! | interrupted, as `Text` | one text message per interrupt, then as success | the same |
+//! | cancelled | `RUN_FINISHED` with outcome `cancelled` | `RUN_ERROR` with code `cancelled` |
+//! | failed | `RUN_ERROR`, after a text message if the settings ask for it | the same |
+//!
+//! Exactly one terminal event ends a run, and texts of this module precede it: no event may follow
+//! a terminal event.
 
 use aqueduct_core::event::{PendingInterrupt, RunFailed, RunFinished as Finished};
 use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, Metadata, RunFailure, RunOutcome, Usage};
@@ -23,6 +34,7 @@ impl BlockEventConverter<Event> for RunConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
         match event {
             BlockEvent::RunStarted(run) => {
+                // 0.0.59 does not know the member.
                 let declares = self.settings.dialect == Dialect::V1_0;
                 out.push(Event::from(RunStarted {
                     thread_id: run.thread_id.as_bytes().clone(),
@@ -50,9 +62,11 @@ impl RunConverter {
         let outcome = match (finished.outcome, self.settings.interrupts) {
             (RunOutcome::Interrupted, Interrupts::Interrupt) => Some(self.interrupted(finished)),
             (RunOutcome::Interrupted, Interrupts::Text) => {
+                // The next user message is the reply: `resume` turns it into `resume` entries.
                 finished.interrupts.iter().for_each(|pending| self.push_interrupt_text(pending, out));
                 self.success(finished)
             }
+            // 0.0.59 has no outcome for a cancelled run; `RUN_FINISHED` alone would mean success.
             (RunOutcome::Cancelled, _) if self.settings.dialect == Dialect::V0_0_59 => {
                 out.push(Event::RunError(RunError {
                     code: Some(ByteString::from_static(RunFailure::CANCELLED)),
@@ -68,6 +82,7 @@ impl RunConverter {
         out.push(Event::from(RunFinished {
             thread_id: finished.run.thread_id.as_bytes().clone(),
             run_id: finished.run.run_id.as_bytes().clone(),
+            // An absent member is omitted, and never `null`.
             result: finished.result.clone().filter(|result| !result.is_null()),
             outcome,
             usage: self.usage(&finished.usage),
@@ -89,7 +104,9 @@ impl RunConverter {
         RunFinishedOutcome::Interrupt(InterruptOutcome { interrupts, extra: None })
     }
 
-    /// Converts an interrupt. For a hidden lane the tag and the hidden tool call are omitted.
+    /// Converts an interrupt. For a hidden lane the tag and the hidden tool call are omitted: the
+    /// client has received neither. A response schema that is not an object (`true`, `false`) has no
+    /// form in AG-UI and is omitted.
     fn interrupt(self, pending: &PendingInterrupt) -> Interrupt {
         let hidden = self.settings.hides(&pending.lane);
         let interrupt = &pending.interrupt;
@@ -112,6 +129,7 @@ impl RunConverter {
     fn push_interrupt_text(self, pending: &PendingInterrupt, out: &mut Vec<Event>) {
         let interrupt = &pending.interrupt;
         let message_id = ByteString::from(format!("{QUESTION_PREFIX}{}", interrupt.id));
+        // An interrupt without a message still needs a text: a client shows an empty message as nothing.
         let question = interrupt.message.clone().filter(|message| !message.is_empty()).unwrap_or_else(|| {
             ByteString::from(format!("The agent waits for your answer ({}).", interrupt.reason))
         });
@@ -171,12 +189,14 @@ pub(super) fn push_failure_text(
     if settings.errors != Errors::Text {
         return;
     }
+    // The limit counts bytes, so the text is cut at the nearest character boundary before it.
     let end = (0..=MAX_REPEATED_ERROR.min(message.len()))
         .rev()
         .find(|at| message.is_char_boundary(*at))
         .unwrap_or(0);
     let (shown, rest) = message.split_at(end);
     let name = if name.is_empty() { "The tool" } else { name };
+    // An empty error leaves `… failed: `, whose end is trimmed below.
     let text = format!("⚠ {name} failed: {shown}{}", if rest.is_empty() { "" } else { "…" });
     let message_id = ByteString::from(format!("{FAILURE_PREFIX}{id}"));
     push_text(message_id, ByteString::from(text.trim_end_matches([' ', ':'])), None, Metadata::new(), out);
@@ -192,7 +212,8 @@ fn push_run_failure_text(failed: &RunFailed, out: &mut Vec<Event>) {
     push_text(message_id, text, None, metadata, out);
 }
 
-/// Adds a whole text message.
+/// Adds a whole text message: start, content and end. It carries no tag: these texts belong to the
+/// run, and the lane they are about may be hidden or ended.
 fn push_text(
     message_id: ByteString,
     text: ByteString,

@@ -1,4 +1,7 @@
 //! Events of the shared state.
+//!
+//! The state belongs to the run, not to a lane: changes by hidden sub-agents are shown as well,
+//! because a later patch may refer to what they added.
 
 use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString};
 use serde_json::{Value, json};
@@ -41,6 +44,8 @@ impl BlockEventConverter<Event> for StateConverter {
 }
 
 /// Returns operations that every client accepts. Returns `None` if one of them is not of RFC 6902.
+/// A single invalid operation makes the whole patch unusable: RFC 6902 applies a patch completely
+/// or not at all. Activities use the same check.
 pub(super) fn operations(patch: &[Value]) -> Option<Vec<PatchOperation>> {
     patch
         .iter()

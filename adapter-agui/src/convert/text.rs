@@ -2,6 +2,10 @@
 //!
 //! Where frontends do not show the tag of a sub-agent, its texts start with its name, by the setting
 //! [`labels`](crate::config::Settings::labels).
+//!
+//! A text is hidden where its lane is hidden or shown as a tool call, unless it is on the answer
+//! channel (`Settings::hides_text`). The three arms below apply the same rule, so a message is
+//! shown completely or not at all.
 
 use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, ByteString, Role};
 use serde_json::Value;

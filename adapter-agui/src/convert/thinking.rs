@@ -1,6 +1,15 @@
-//! Thinking blocks, and intermediate text that is shown as thinking, as reasoning messages in a span.
+//! Thinking blocks, and intermediate text that is shown as thinking, as reasoning messages in a
+//! span.
 //!
-//! Where sub-agents are shown as tool calls, the thinking of a sub-agent starts with its name, its only attribution.
+//! ```text
+//! block started    REASONING_START, REASONING_MESSAGE_START   (and the label of a sub-agent as first content)
+//! delta            REASONING_MESSAGE_CONTENT
+//! encrypted form   REASONING_ENCRYPTED_VALUE, inside the span
+//! block ended      REASONING_MESSAGE_END, REASONING_END
+//! ```
+//!
+//! Where sub-agents are shown as tool calls, the thinking of a sub-agent starts with its name, its
+//! only attribution.
 
 use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, SpanKind};
 
@@ -25,6 +34,8 @@ impl BlockEventConverter<Event> for ThinkingConverter {
         else {
             return;
         };
+        // A text block arrives here if intermediate text is shown as reasoning. The rules for hidden texts
+        // then apply, too.
         let is_text = block.kind == SpanKind::Text;
         if self.settings.hides(&block.lane) || (is_text && self.settings.hides_text(block)) {
             return;
@@ -48,6 +59,8 @@ impl BlockEventConverter<Event> for ThinkingConverter {
                     ..ReasoningStart::default()
                 }));
                 let (base, role) = (head_base(block), ReasoningRole::Reasoning);
+                // `label` returns a value only where sub-agents are shown as tool calls; elsewhere the tag
+                // attributes the block.
                 let prefix = self.settings.label(&block.lane).and_then(|_| thought_prefix(&block.lane));
                 let start =
                     ReasoningMessageStart { base, subagent_run_id, message_id: message_id.clone(), role };
@@ -69,6 +82,7 @@ impl BlockEventConverter<Event> for ThinkingConverter {
                     ..ReasoningEncryptedValue::default()
                 }));
             }
+            // Only the end of the block is left: the match above admits four kinds of event.
             _ => {
                 out.push(Event::ReasoningMessageEnd(ReasoningMessageEnd {
                     message_id: message_id.clone(),

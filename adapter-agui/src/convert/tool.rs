@@ -1,4 +1,14 @@
 //! Tool calls and their results.
+//!
+//! | sub-agents shown as | call of a sub-agent | its `parentMessageId` |
+//! |---|---|---|
+//! | `Attributed`, `Inline` | under the tool's name, with the tag of the lane | kept |
+//! | `Tool` | as `agent › tool`, without a tag | omitted: the text may be hidden |
+//! | `Hidden` | not at all, and no result | |
+//!
+//! AG-UI has no member for a failed tool result. The failure is recorded in the metadata
+//! (`aqueduct.isError`), which the decoder of this crate reads back, and added as a text where the
+//! settings ask for it.
 
 use aqueduct_core::block::ToolOutput;
 use aqueduct_core::event::ToolResultEvent;
@@ -22,6 +32,7 @@ converter! {
 impl BlockEventConverter<Event> for ToolUseConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
         match event {
+            // Deltas first: most events of a call are fragments of its arguments.
             BlockEvent::BlockDelta { block, delta } if !self.settings.hides(&block.lane) => {
                 out.push(Event::ToolCallArgs(ToolCallArgs {
                     tool_call_id: block.id.as_bytes().clone(),
@@ -35,6 +46,7 @@ impl BlockEventConverter<Event> for ToolUseConverter {
                     base: head_base(block),
                     tool_call_id: block.id.as_bytes().clone(),
                     tool_call_name: shown_name(self.settings, &block.lane, &block.tool_name),
+                    // Where sub-agents are tool calls, a client may not have the sub-agent's text message.
                     parent_message_id: parent(block).filter(|_| self.settings.label(&block.lane).is_none()),
                     subagent_run_id: self.settings.tag(&block.lane),
                 }));
@@ -97,6 +109,16 @@ impl BlockEventConverter<Event> for ToolResultConverter {
 
 impl ToolResultConverter {
     /// Returns content parts if the result consists of parts that the peer can read; otherwise text.
+    ///
+    /// ```text
+    /// [{"type":"text","text":"Hi"}]      1.0: one text part        0.0.59: the JSON as text
+    /// [{"type":"text","text":"Hi"}, 3]   the JSON as text: not all elements are parts
+    /// {"a":1}                            the JSON as text
+    /// []                                 the JSON as text
+    /// ```
+    ///
+    /// A list is taken for parts only if every element is a valid 1.0 part: a client rejects the event
+    /// otherwise.
     fn content(self, result: &ToolResultEvent) -> Content {
         let parts = match &result.output {
             ToolOutput::Json(Value::Array(parts)) if self.settings.dialect == Dialect::V1_0 => parts,
@@ -112,7 +134,8 @@ impl ToolResultConverter {
     }
 }
 
-/// Returns `true` for a part that 1.0 defines.
+/// Returns `true` for a part that 1.0 defines: a text, or a media part with a source of a known
+/// type. Binary parts are retired.
 pub(super) fn is_modern(part: &ContentPart) -> bool {
     match part {
         ContentPart::Text(_) => true,

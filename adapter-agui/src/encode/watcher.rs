@@ -1,4 +1,13 @@
 //! [`WatcherEncoder`]: encodes canonical events as AG-UI payloads, for one watcher of a run.
+//!
+//! ```text
+//! BlockEvent ──View::convert──► 0..n Events ──halves──► events within MAX_DELTA ──write──► one payload each
+//!                                                                   └─ not encodable: a notice (CUSTOM) instead
+//! ```
+//!
+//! Every event yields at least one payload or is hidden by the settings: no event vanishes because
+//! of its size or encoding. Framing (SSE, WebSocket messages) belongs to the transport, which
+//! supplies the sink.
 
 use aqueduct_core::service::{EventEncoder, PayloadSink};
 use aqueduct_core::{BlockEvent, ByteString, ConverterSet, wellknown};
@@ -11,10 +20,15 @@ use crate::error::Error;
 use crate::version::Encoding;
 use crate::wire::{Custom, Event};
 
-/// The longest delta of one event. Escaping makes a text up to six times longer, and clients accept at most 10 MiB at once.
+/// The longest delta of one event, in bytes. Escaping makes a text up to six times longer (`\u0001`
+/// for one byte), and clients accept at most 10 MiB at once.
 const MAX_DELTA: usize = 1024 * 1024;
 
-/// Converts and encodes events for one watcher. Its buffers are reused: a delta costs no allocation.
+/// Converts and encodes events for one watcher. Its buffers are reused: a delta costs no
+/// allocation.
+///
+/// An encoder is not shared: its view has the state of one watcher (see `has_state`), which must
+/// have been fed with all events before the first one that is encoded, by `encode` or by `skip`.
 #[derive(Debug)]
 pub struct WatcherEncoder {
     view: View,
@@ -39,7 +53,8 @@ impl WatcherEncoder {
         Self { view, encoding, events: Vec::new() }
     }
 
-    /// Encodes an event; one that is too large is split, and one that cannot be encoded becomes a notice.
+    /// Encodes an event. A delta above [`MAX_DELTA`] is split in halves, recursively; an event that
+    /// cannot be encoded becomes a notice. One call of the sink is one payload.
     fn push(&self, event: &Event, sink: &mut dyn PayloadSink) {
         if let Some((first, second)) = halves(event) {
             self.push(&first, sink);
@@ -66,6 +81,7 @@ impl WatcherEncoder {
                 let start = out.len();
                 super::json(event, out)?;
                 let size = out.len() - start;
+                // The limit of a client includes the framing, which the transport adds.
                 if size > MAX_FRAME - 64 { Err(Error::OversizedEvent { size }) } else { Ok(()) }
             }
         }
@@ -74,6 +90,7 @@ impl WatcherEncoder {
 
 impl EventEncoder for WatcherEncoder {
     fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
+        // The buffer is taken out, because `push` borrows the encoder, and put back with its capacity.
         let mut events = std::mem::take(&mut self.events);
         self.view.convert(event, &mut events);
         for event in &events {
@@ -110,7 +127,8 @@ fn notice(event: &Event, error: &Error) -> Event {
     })
 }
 
-/// Splits a delta that is too long for one event.
+/// Splits a delta that is too long for one event into two events of the same block. Returns `None`
+/// for an event that fits and for one that is not a delta. Both halves share the bytes of the text.
 fn halves(event: &Event) -> Option<(Event, Event)> {
     let delta = match event {
         Event::TextMessageContent(event) => &event.delta,

@@ -1,4 +1,16 @@
-//! Applies an [`IdMap`] to an input for the source: ids, and messages that are one message of the source.
+//! Applies an [`IdMap`] to an input for the source: ids, and messages that are one message of the
+//! source.
+//!
+//! A frontend posts its whole history with the ids that this gateway emitted. The source knows its
+//! own ids, and merges messages by them. So for every message, in this order:
+//!
+//! 1. Calls and results that only show a sub-agent are removed, and labels (`historian › search`)
+//!    are stripped.
+//! 2. Texts that show an interrupt or a failure are removed, with the reply that became `resume`.
+//! 3. Ids of messages, calls and lanes become those of the source.
+//! 4. Messages that now share an id and a kind are joined into one: the source sent them as one.
+//!
+//! A message whose id is not in the map passes unchanged.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +22,8 @@ use super::IdMap;
 use crate::convert::META_AUTHOR;
 use crate::input::META_MEMBERS;
 
-/// The kind of a message for a source that merges by id.
+/// The kind of a message for a source that merges by id: text and thinking of one id are separate
+/// messages. `Other` messages are never joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Speech,
@@ -38,8 +51,9 @@ pub(super) fn apply(map: &IdMap, input: &mut RunInput) {
     input.messages = out;
 }
 
-/// Removes calls that show sub-agents, with their results, and the names of sub-agents in calls and thinking: all of these
-/// are for readers only.
+/// Removes calls that show sub-agents, with their results, and the names of sub-agents in calls and
+/// thinking: all of these are for readers only. A message that becomes empty by this is removed;
+/// one that was empty before stays.
 fn without_views(map: &IdMap, mut messages: Vec<Message>) -> Vec<Message> {
     for message in &mut messages {
         let label = message.id.as_ref().and_then(|id| map.labels.get(id.as_str()));
@@ -94,6 +108,7 @@ fn without_questions(map: &IdMap, messages: Vec<Message>) -> Vec<Message> {
             asked = true;
             return false;
         }
+        // Only the first user message after the interrupt is its reply.
         let is_answer = asked && message.role == Role::User;
         asked &= message.role != Role::User;
         !is_answer
@@ -111,6 +126,8 @@ fn rename(map: &IdMap, message: &mut Message) -> (bool, bool) {
     strip_notes(message);
     let mut seen = HashSet::new();
     let replaced: Vec<bool> = message.contents.iter_mut().map(|block| rename_block(map, block)).collect();
+    // A corrected call was emitted under a new id that maps to the same id of the source: the last one
+    // of an id is kept.
     if replaced.contains(&true) {
         // The corrected call follows the one it corrects.
         let mut kept: Vec<_> = std::mem::take(&mut message.contents).into_iter().rev().collect();
@@ -148,7 +165,8 @@ fn rename_lane(map: &IdMap, message: &mut Message) {
     }
 }
 
-/// Removes metadata that was added for frontends.
+/// Removes metadata that was added for frontends: all keys under `aqueduct.`, except for the two
+/// that `input` restores as members.
 fn strip_notes(message: &mut Message) {
     let is_note = |key: &str| key.starts_with("aqueduct.") && ![META_AUTHOR, META_MEMBERS].contains(&key);
     let Some(metadata) = &mut message.metadata else { return };
@@ -169,7 +187,8 @@ fn kind_of(message: &Message) -> Kind {
     }
 }
 
-/// Appends a later part of the same source message, or replaces the earlier part.
+/// Appends a later part of the same source message, or replaces the earlier part. A replacement
+/// removes the earlier texts or the call of the same id before the later content is added.
 fn join(earlier: &mut Message, later: Message, replaces: bool) {
     if replaces {
         let says_same = |block: &ContentBlock| {

@@ -1,6 +1,15 @@
 //! Content in its protobuf form: parts and sources as unions; text and parts in two fields.
 //!
-//! Content is text or a list of parts, in two fields of which one is set. An empty list and an empty text are different, as in JSON.
+//! A union (`oneof`) is a message with one field, whose number identifies the variant:
+//!
+//! ```text
+//! {"type":"text","text":"Hi"}           -> part { 1: TextPart }
+//! {"type":"image","source":{…}}         -> part { 2: MediaPart { source { 1: data | 2: url | 3: file } } }
+//! ```
+//!
+//! Content is text or a list of parts, in two fields of which one is set. A text is written even if
+//! it is empty, so that an empty text and an empty list differ after reading, as in JSON. Unknown
+//! variants are skipped in both directions: the schema has no field for them.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -15,6 +24,8 @@ use crate::wire::{
     UrlSource,
 };
 
+/// The source of a file. If a writer sets several fields of the union, the last one counts, as
+/// protobuf requires it.
 impl ProtoField for PartSource {
     fn write(&self, tag: u32, out: &mut Vec<u8>) {
         write_nested(tag, out, |out| match self {
@@ -39,12 +50,17 @@ impl ProtoField for PartSource {
     }
 }
 
+/// Returns a nested message that starts from its default. The trait's `read` merges into an
+/// existing value instead, which is wrong for a union: the variant before may have been another
+/// one.
 pub(super) fn nested<M: ProtoMessage>(field: &Field) -> Result<M, Error> {
     let mut message = M::default();
     merge(&mut message, field.message()?)?;
     Ok(message)
 }
 
+/// A content part. A field with an unknown number leaves the part at its default, `Unknown` without
+/// members; the readers of lists remove such parts.
 impl ProtoField for ContentPart {
     fn write(&self, tag: u32, out: &mut Vec<u8>) {
         let (arm, part): (u32, &dyn ProtoField) = match self {
@@ -53,6 +69,7 @@ impl ProtoField for ContentPart {
             Self::Audio(part) => (3, part),
             Self::Video(part) => (4, part),
             Self::Document(part) => (5, part),
+            // A binary part without data, URL or id has nothing to refer to and is omitted.
             Self::Binary(part) => {
                 if let Some(part) = modern(part) {
                     write_nested(tag, out, |out| part.write(5, out));
@@ -81,7 +98,10 @@ impl ProtoField for ContentPart {
     }
 }
 
-/// Returns a file of 0.0.x in the form of the encoding: a document that keeps its old members.
+/// Returns a binary part of 0.0.x in the form of the encoding: a document that keeps the old
+/// members as metadata, with the mark `legacyBinary`. Returns `None` if no place is filled.
+///
+/// The bytes equal those of `@ag-ui/proto`, which has no field for binary parts either.
 fn modern(part: &BinaryPart) -> Option<MediaPart> {
     let filled = |text: &Option<ByteString>| text.clone().filter(|text| !text.is_empty());
     let source = if let Some(value) = filled(&part.data) {
@@ -100,7 +120,7 @@ fn modern(part: &BinaryPart) -> Option<MediaPart> {
     Some(MediaPart { source, metadata: Some(Value::Object(metadata)), id: None, extra: None })
 }
 
-/// Writes content into two fields: one for text, one for parts.
+/// Writes content into one of two fields: number `text` for a text, number `parts` for each part.
 fn write_content(content: &Content, text: u32, parts: u32, out: &mut Vec<u8>) {
     match content {
         Content::Text(content) => content.write_present(text, out),
@@ -109,6 +129,9 @@ fn write_content(content: &Content, text: u32, parts: u32, out: &mut Vec<u8>) {
 }
 
 /// Appends a part to content that has been text until now.
+///
+/// A message starts with empty text as its default, which the first part replaces. A text with
+/// content before it is an error: no writer sets both fields.
 fn push_part(content: &mut Content, field: &Field) -> Result<(), Error> {
     if let Content::Text(text) = content {
         if !text.is_empty() {
@@ -118,11 +141,14 @@ fn push_part(content: &mut Content, field: &Field) -> Result<(), Error> {
     }
     if let Content::Parts(parts) = content {
         parts.read(field)?;
+        // A part of an unknown kind has no members here; keeping it would show an empty part to the client.
         parts.retain(|part| !matches!(part, ContentPart::Unknown(_)));
     }
     Ok(())
 }
 
+/// Implemented by hand, because the content is in one of two fields (5 or 7) around the role (6).
+/// Fields are written in the order of their numbers, as the reference implementation does.
 impl ProtoEvent for ToolCallResult {
     fn base(&self) -> &Base {
         &self.base

@@ -1,7 +1,21 @@
 //! The encoding of messages: one protobuf message for all roles.
 //!
-//! The protobuf form has one message with the fields of all roles; JSON has one object per role. Writing sets the fields of the role alone.
-//! Reading ignores fields that the role does not have, and keeps a message of an unknown role as JSON.
+//! The protobuf schema has one message with the fields of all roles; JSON has one object per role.
+//! `FlatMessage` is that protobuf message, and the two `From` implementations below are the only
+//! places that relate it to the wire types:
+//!
+//! ```text
+//! Message::Assistant { id: "m", content: "Hi", tool_calls: None }
+//!   -> FlatMessage { id: "m", role: "assistant", content: Some("Hi"), tool_calls: [] }   fields 1, 2, 3
+//! Message::Tool { id: "r", content: Parts([..]), tool_call_id: "c" }
+//!   -> FlatMessage { id: "r", role: "tool", tool_call_id: "c", content_parts: [..] }     fields 1, 2, 6, 8
+//! ```
+//!
+//! Writing sets only the fields of the role. Reading ignores fields that the role does not have,
+//! and keeps a message of an unknown role as JSON.
+//!
+//! The encoding loses undeclared members (`extra` is always `None` after reading), and of a message
+//! of an unknown role all members except `id`, `role` and a textual `content`.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -16,7 +30,10 @@ use crate::wire::{
     ToolCall, ToolMessage, UserMessage,
 };
 
-/// The common form of all kinds of message.
+/// The common form of all kinds of message: `Message` of the protobuf schema.
+///
+/// A field that the role does not have stays at its default, which is not written: `None`, an empty
+/// list, or an empty text.
 #[derive(Debug, Default)]
 struct FlatMessage {
     id: ByteString,
@@ -39,12 +56,14 @@ proto_message!(FlatMessage {
     metadata @ 9, subagent_run_id @ 10, encrypted_value @ 11, activity_type @ 12, activity_content @ 13,
 });
 
+/// A message as a field of a list: written and read by way of `FlatMessage`.
 impl ProtoField for Message {
     fn write(&self, tag: u32, out: &mut Vec<u8>) {
         FlatMessage::from(self).write(tag, out);
     }
 
     fn read(&mut self, field: &Field) -> Result<(), Error> {
+        // The role arrives as a field among others, so the whole message is read before its kind is known.
         *self = Self::from(nested::<FlatMessage>(field)?);
         Ok(())
     }
@@ -52,6 +71,7 @@ impl ProtoField for Message {
 
 impl From<&Message> for FlatMessage {
     fn from(message: &Message) -> Self {
+        // Id, role and tag are members of every role. Cloning the message shares its texts.
         let mut flat = Self { id: message.id().into(), role: message.kind().into(), ..Self::default() };
         flat.subagent_run_id = message.subagent_run_id().cloned();
         match message.clone() {
@@ -91,6 +111,7 @@ impl From<&Message> for FlatMessage {
                 flat.metadata = message.metadata;
                 flat.encrypted_value = message.encrypted_value;
             }
+            // Only a textual content has a field. Other members of an unknown role have no form here.
             Message::Unknown(members) => {
                 flat.content = members.get("content").and_then(Value::as_str).map(ByteString::from);
             }
@@ -100,7 +121,10 @@ impl From<&Message> for FlatMessage {
 }
 
 impl FlatMessage {
-    /// Sets text or parts: the message has separate fields for both.
+    /// Sets the text or the parts: the protobuf message has separate fields for them.
+    ///
+    /// An empty text is set as `Some("")` and is written, so that it differs from an empty list of
+    /// parts after reading.
     fn put_content(&mut self, content: Content) {
         match content {
             Content::Text(text) => self.content = Some(text),
@@ -109,6 +133,9 @@ impl FlatMessage {
     }
 
     /// Returns the text if it is set, and the parts otherwise.
+    ///
+    /// A part that the schema does not define was read as `ContentPart::Unknown` without members and is
+    /// removed: the caller could neither show it nor write it back.
     fn take_content(&mut self) -> Content {
         match self.content.take() {
             Some(text) => Content::Text(text),
@@ -142,6 +169,8 @@ impl From<FlatMessage> for Message {
                 };
                 if &*flat.role == "system" { Self::System(message) } else { Self::Developer(message) }
             }
+            // Protobuf cannot distinguish an empty list of calls from an absent one; JSON clients send
+            // absent.
             "assistant" => Self::Assistant(AssistantMessage {
                 id,
                 content: flat.content,
@@ -193,6 +222,8 @@ impl From<FlatMessage> for Message {
                     extra,
                 })
             }
+            // A role of a later version of AG-UI: kept as JSON, so that the decoder reports it instead of
+            // dropping it.
             role => {
                 let mut members = Metadata::new();
                 members.insert("id".to_owned(), Value::from(&*id));

@@ -1,7 +1,20 @@
 //! The encoding of outcomes as a word with lists, and of patches with a number for the operation.
 //!
-//! An outcome is a text field with its type and, for an interrupt, a list: protobuf has no form for the tagged objects of JSON. An unknown type is
-//! kept with its name alone, so that the decoder can report it.
+//! Protobuf has no form for the tagged objects of JSON: an outcome is a text field with its type
+//! and, where its type has one, a list in a field of the event:
+//!
+//! ```text
+//! "outcome": {"type":"interrupt","interrupts":[a, b]}
+//!   -> field 5 = "interrupt", field 6 = a, field 6 = b
+//! ```
+//!
+//! So the reader creates the outcome at field 5 and fills it from the fields after it. That relies
+//! on the order of the fields, which all writers of this schema keep; a list before its outcome, or
+//! beside an outcome of another type, is rejected as a defect of the peer. An unknown type is kept
+//! with its name alone, so that the decoder can report it. Undeclared members of an outcome have no
+//! form and are lost.
+//!
+//! These events implement `ProtoEvent` by hand; all others do so by the macro `event!`.
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -59,7 +72,8 @@ impl ProtoEvent for RunFinished {
     }
 }
 
-/// Returns the outcome of that name, still empty. Its list follows: all writers order fields by number.
+/// Returns an outcome of that type, still empty: the fields with its lists follow. Returns `None`
+/// for an empty text, which protobuf does not distinguish from an absent one.
 fn run_outcome(kind: &str) -> Option<RunFinishedOutcome> {
     match kind {
         "" => None,
@@ -70,6 +84,8 @@ fn run_outcome(kind: &str) -> Option<RunFinishedOutcome> {
     }
 }
 
+/// Returns the members of an outcome of an unknown type: its `type`, as the JSON form would have
+/// it.
 fn only_type(kind: &str) -> Metadata {
     Metadata::from_iter([("type".to_owned(), Value::from(kind))])
 }
@@ -114,14 +130,24 @@ impl ProtoEvent for SubagentFinished {
     }
 }
 
+/// One operation of a JSON Patch: `op` as a number (the index in `OPERATIONS`), `path`, `from`,
+/// `value`.
+///
+/// ```text
+/// {"op":"replace","path":"/a","value":1}  ->  1: 2 (varint), 2: "/a", 4: Value(1)
+/// ```
+///
+/// Further members have no field and are lost.
 impl ProtoMessage for PatchOperation {
     fn write_fields(&self, out: &mut Vec<u8>) {
+        // Number 0 is the default of protobuf and is not written.
         let number = OPERATIONS.iter().position(|op| *op == self.op()).unwrap_or_default();
         if number != 0 {
             write_key(1, VARINT, out);
             write_varint(number as u64, out);
         }
         ByteString::from(self.path()).write(2, out);
+        // `from` and `value` are optional in the schema: an empty text is written where it is present.
         if let Some(from) = self.0.get("from").and_then(Value::as_str) {
             ByteString::from(from).write_present(3, out);
         }

@@ -1,9 +1,25 @@
 //! Conversion of a user's text into the value that a schema requires.
+//!
+//! | schema of the reply | text | payload |
+//! |---|---|---|
+//! | none, reason `tool_call` or `confirmation` | `yes` | `{"approved":true}` |
+//! | none, another reason | `tomorrow` | `"tomorrow"` |
+//! | `{"type":"boolean"}` | `ok, but hurry` | `false`: not a clear yes |
+//! | object with a boolean `approved` and a string `reason` | `no, too expensive` | `{"approved":false,"reason":"no, too expensive"}` |
+//! | object with one string | `Berlin` | `{"city":"Berlin"}` |
+//! | `{"enum":["Red","Blue"]}` | `red` | `"Red"` |
+//! | `{"type":"number"}` | `3` | `3` |
+//!
+//! Invariant: only a text that is a clear yes approves. A text that is not understood declines,
+//! because an approval may have effects that cannot be undone. The words are English; any other
+//! language declines, with the text as reason where the schema has a member for one. Values are not
+//! validated against the rest of the schema: the agent does that.
 
 use aqueduct_core::Interrupt;
 use serde_json::{Map, Value, json};
 
-/// Names of a member that approves, the most reliable first.
+/// Names of a boolean member that approves, the most reliable first. The schemas of agent
+/// frameworks do not agree on a name.
 const APPROVALS: [&str; 8] =
     ["approved", "accepted", "confirmed", "approve", "accept", "confirm", "allowed", "proceed"];
 
@@ -13,6 +29,7 @@ const REASONS: [&str; 5] = ["reason", "message", "feedback", "comment", "explana
 /// Reasons of interrupts that ask for approval, even without a schema.
 const ASKS_APPROVAL: [&str; 2] = ["tool_call", "confirmation"];
 
+/// Words that approve, if no other word than these and [`FILLERS`] follows.
 const YES: [&str; 20] = [
     "yes",
     "y",
@@ -36,6 +53,7 @@ const YES: [&str; 20] = [
     "go",
 ];
 
+/// Words that decline, as the first word of a text. What follows is the reason.
 const NO: [&str; 20] = [
     "no",
     "n",
@@ -62,7 +80,17 @@ const NO: [&str; 20] = [
 /// Words that do not change the meaning of a yes.
 const FILLERS: [&str; 10] = ["please", "thanks", "thank", "you", "ahead", "it", "do", "that", "i", "this"];
 
-/// Returns the part of the text for each interrupt: by id, by order, by line, or all of it.
+/// Returns the part of the text for each interrupt, in the order of `open`.
+///
+/// ```text
+/// open i1, i2    {"i1": true, "i2": "later"}   -> [true, "later"]        by id
+///                ["yes", "no"]                 -> ["yes", "no"]          by order
+///                yes⏎no                        -> ["yes", "no"]          by line
+///                yes                           -> ["yes", "yes"]         the same for all
+/// ```
+///
+/// An object that lacks an id, or a list of another length, is not split: guessing could approve
+/// the wrong call.
 pub(super) fn shares(text: &str, open: &[&Interrupt]) -> Vec<Value> {
     let same = || vec![Value::from(text); open.len()];
     if open.len() < 2 {
@@ -94,7 +122,12 @@ pub(super) fn for_interrupt(interrupt: &Interrupt, share: Value) -> Value {
     Value::String(text)
 }
 
-/// Returns the value that a schema requires. Returns `None` if it requires the text.
+/// Returns the value that a schema requires. Returns `None` if it requires the text, or if the text
+/// cannot be converted; the caller then sends the text unchanged.
+///
+/// Checks in order: `enum`, object, boolean, number, array, then the alternatives of `anyOf` and
+/// `oneOf`, of which the first that yields a value counts. The recursion is bounded by the depth of
+/// the schema, which was parsed from JSON.
 fn for_schema(schema: &Value, text: &str) -> Option<Value> {
     let alternatives = ["anyOf", "oneOf"].iter().filter_map(|name| schema.get(*name)?.as_array()).flatten();
     let wants = |kind: &str| match schema.get("type") {
@@ -102,6 +135,7 @@ fn for_schema(schema: &Value, text: &str) -> Option<Value> {
         Some(Value::Array(kinds)) => kinds.iter().any(|one| one == kind),
         _ => false,
     };
+    // The value of the schema is returned, not the spelling of the user.
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         let is_it = |word: &&Value| word.as_str().is_some_and(|word| word.eq_ignore_ascii_case(text));
         return words.iter().find(is_it).cloned();
@@ -123,7 +157,8 @@ fn for_schema(schema: &Value, text: &str) -> Option<Value> {
         .find_map(|alternative| for_schema(alternative, text))
 }
 
-/// Returns the object that a schema describes, from a text.
+/// Returns the object that a schema describes, from a text. Returns `None` if it has neither a
+/// member that approves nor one string that the text can be.
 fn object(schema: &Value, text: &str) -> Option<Value> {
     let properties = schema.get("properties")?.as_object()?;
     let is_kind = |name: &str, kind: &str| {
@@ -135,18 +170,22 @@ fn object(schema: &Value, text: &str) -> Option<Value> {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
     let mut out = Map::new();
+    // All required booleans of this kind get the same decision: a schema may have `approved` and
+    // `confirmed`.
     if let Some(first) = APPROVALS.into_iter().find(|name| is_kind(name, "boolean")) {
         let approved = approves(text);
         let also = APPROVALS.into_iter().filter(|name| is_kind(name, "boolean") && is_required(name));
         for name in std::iter::once(first).chain(also) {
             out.insert(name.to_owned(), Value::Bool(approved == Some(true)));
         }
+        // A bare "no" has no reason to pass on.
         let says_more = approved.is_none() || approved == Some(false) && words(text).count() > 1;
         if let Some(name) = REASONS.into_iter().find(|name| is_kind(name, "string") && says_more) {
             out.insert(name.to_owned(), Value::from(text));
         }
         return Some(Value::Object(out));
     }
+    // Without an approval the text is the first required string, or the only string.
     let texts: Vec<&String> = properties.keys().filter(|name| is_kind(name, "string")).collect();
     let wanted =
         texts.iter().find(|name| is_required(name)).or_else(|| texts.first().filter(|_| texts.len() == 1))?;
@@ -154,6 +193,8 @@ fn object(schema: &Value, text: &str) -> Option<Value> {
     Some(Value::Object(out))
 }
 
+/// Returns the text as an object if it is the JSON of one, so that a reply in the form of the
+/// schema is passed on unchanged.
 fn json_object(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().filter(Value::is_object)
 }

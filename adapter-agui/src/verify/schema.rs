@@ -1,4 +1,17 @@
 //! The parts of a typed event that a client of the dialect cannot read.
+//!
+//! The types of [`wire`](crate::wire) accept more than a client does: unknown members and kinds
+//! survive reading, and one type serves both dialects. This module reports the difference, one
+//! event at a time and without state. The order of events is checked in `order.rs`, the thread in
+//! `thread.rs`.
+//!
+//! | defect | 1.0 | 0.0.59 |
+//! |---|---|---|
+//! | unknown event, outcome, message, part, source | dropped by the client (unnoticed) | rejected |
+//! | unknown member of an event | dropped (unnoticed) | ignored, not reported |
+//! | unknown member of an outcome | dropped (unnoticed) | rejected |
+//! | `THINKING_*`, binary parts | retired (unnoticed) | part of the dialect |
+//! | outcome `cancelled`, `pendingToolCallIds`, file handles, tool results as parts | part of the dialect | rejected |
 
 use aqueduct_core::Metadata;
 
@@ -18,9 +31,11 @@ pub(crate) const THINKING: [&str; 5] = [
     "THINKING_TEXT_MESSAGE_END",
 ];
 
-/// Reports the parts of an event that a client of the dialect rejects or drops.
+/// Reports the parts of an event that a client of the dialect rejects or drops. The report already
+/// holds the index and type of the event.
 pub(super) fn check(event: &Event, dialect: Dialect, report: &mut Report) {
     let old = dialect == Dialect::V0_0_59;
+    // Only a 1.0 client removes undeclared members; 0.0.59 passes them on.
     if let Some(extra) = event.base().and_then(|base| base.extra())
         && !old
     {
@@ -58,15 +73,21 @@ fn rejected_by_old(old: bool) -> Severity {
     if old { Severity::Rejected } else { Severity::Unnoticed }
 }
 
+/// Returns the names of members for an error message, as `a, b`.
 fn names(members: &Metadata) -> String {
     members.keys().cloned().collect::<Vec<_>>().join(", ")
 }
 
+/// Reports a value of an unknown kind. Messages are discriminated by `role`, all other unions by
+/// `type`.
 fn unknown(kind: &str, members: &Metadata, severity: Severity, report: &mut Report) {
     let tag = ["type", "role"].iter().find_map(|tag| members.get(*tag)?.as_str()).unwrap_or("");
     report.add(Rule::UnknownVariant, severity, format!("'{tag}' is no kind of {kind}"));
 }
 
+/// Reports an outcome of a run that the dialect does not have, and its undeclared members. An
+/// interrupt outcome without interrupts is rejected by both dialects: the client would wait for a
+/// reply to nothing.
 fn check_outcome(finished: &RunFinished, old: bool, report: &mut Report) {
     match &finished.outcome {
         Some(RunFinishedOutcome::Interrupt(outcome)) if outcome.interrupts.is_empty() => {
@@ -95,6 +116,8 @@ fn check_outcome(finished: &RunFinished, old: bool, report: &mut Report) {
     }
 }
 
+/// Reports the input that `RUN_STARTED` echoes: 0.0.59 requires the lists `tools` and `context`,
+/// 1.0 does not.
 fn check_input(input: &RunAgentInput, old: bool, report: &mut Report) {
     if old && (input.tools.is_none() || input.context.is_none()) {
         report.rejected(Rule::NotInDialect, "0.0.59 needs tools and context in the echoed input");
@@ -102,6 +125,8 @@ fn check_input(input: &RunAgentInput, old: bool, report: &mut Report) {
     check_messages(&input.messages, old, report);
 }
 
+/// Reports restated messages of unknown roles, and content that the dialect does not have. Only
+/// user and tool messages can hold parts.
 fn check_messages(messages: &[Message], old: bool, report: &mut Report) {
     for message in messages {
         match message {
@@ -113,6 +138,7 @@ fn check_messages(messages: &[Message], old: bool, report: &mut Report) {
     }
 }
 
+/// Reports the content of a tool result. A result may consist of parts from 1.0 on.
 fn check_tool_content(content: &Content, old: bool, report: &mut Report) {
     if old && matches!(content, Content::Parts(_)) {
         report.rejected(Rule::NotInDialect, "0.0.59 takes a tool result only as a text");
@@ -120,6 +146,7 @@ fn check_tool_content(content: &Content, old: bool, report: &mut Report) {
     check_content(content, old, report);
 }
 
+/// Reports parts that the dialect does not have. A text is always accepted.
 fn check_content(content: &Content, old: bool, report: &mut Report) {
     let Content::Parts(parts) = content else { return };
     for part in parts {
@@ -138,6 +165,7 @@ fn check_content(content: &Content, old: bool, report: &mut Report) {
     }
 }
 
+/// Reports the source of a media part. Handles of uploaded files were added in 1.0.
 fn check_media(media: &MediaPart, old: bool, report: &mut Report) {
     match &media.source {
         PartSource::File(_) if old => {
@@ -148,6 +176,7 @@ fn check_media(media: &MediaPart, old: bool, report: &mut Report) {
     }
 }
 
+/// Reports operations that are not of RFC 6902. The severity depends on when a client checks them.
 fn check_patch(patch: &[PatchOperation], old: bool, report: &mut Report) {
     for operation in patch {
         let Err(expected) = operation.check() else { continue };

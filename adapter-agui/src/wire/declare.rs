@@ -1,9 +1,34 @@
 //! The macros that declare wire objects: `object!`, `event!` and `union!`, and their helpers.
 //!
-//! Each takes the members with their JSON names and, if the object has a plain protobuf message, their field numbers, and
-//! generates the struct, its reader and its writers. See [`object`](super::object) for the rules.
+//! Each takes the members with their JSON names and, if the object has a plain protobuf message,
+//! their field numbers, and generates the struct, its reader and its writers. See
+//! [`object`](super::object) for the rules.
+//!
+//! ```text
+//! event! {
+//!     /// Documentation of the event.
+//!     pub struct StepStarted {
+//!         /// Documentation of the member.
+//!         step_name: ByteString = "stepName" @ 2,
+//!         subagent_run_id: Option<ByteString> = "subagentRunId" @ 3,
+//!     }
+//! }
+//! ```
+//!
+//! | macro | generates |
+//! |---|---|
+//! | `object!` | struct with `extra`, `Object`, `FromWire`, `Serialize`, `Deserialize`; `ProtoMessage` if all members have numbers |
+//! | `event!` | struct with `base`, the same traits; `ProtoEvent` if all members have numbers |
+//! | `union!` | enum with a variant `Unknown`, `FromWire`, `Serialize`, `Deserialize`; no protobuf form |
+//!
+//! One declaration per object keeps both encodings, the field order of the output and the paths in
+//! error messages consistent: none of them is written twice.
 
-/// Declares an object that is a member of others. See the module documentation.
+/// Declares an object that is a member of others.
+///
+/// Members are written in the order of their declaration, undeclared ones after them.
+/// `#[derive(Default)]` is needed by the protobuf reader, which fills a default value field by
+/// field.
 macro_rules! object {
     (
         $(#[$doc:meta])*
@@ -24,6 +49,7 @@ macro_rules! object {
                 members: &mut crate::wire::object::Members,
                 at: &crate::wire::object::At<'_>,
             ) -> Result<Self, crate::error::WireError> {
+                // An object without members would leave both parameters unused.
                 let _ = (&members, at);
                 Ok(Self {
                     $( $field: crate::wire::object::member(members, $wire, at)?, )*
@@ -50,6 +76,9 @@ macro_rules! object {
 }
 
 /// Declares an event: an object with the members that all events share.
+///
+/// The undeclared members are kept in the rarely used part of the base instead of a field, so that
+/// a delta event without them stays small.
 macro_rules! event {
     (
         $(#[$doc:meta])*
@@ -92,7 +121,8 @@ macro_rules! event {
     };
 }
 
-/// Implements the traits of every declared object.
+/// Implements the traits of every declared object: reading from a JSON value, writing as a JSON
+/// object, and strict `Deserialize`.
 macro_rules! object_traits {
     ($name:ident) => {
         impl crate::wire::object::FromWire for $name {
@@ -121,7 +151,8 @@ macro_rules! object_traits {
     };
 }
 
-/// Implements `Deserialize` with strict reading.
+/// Implements `Deserialize` with strict reading, for users of the types. Lenient reading needs the
+/// argument `Strictness`, which serde cannot pass: see `Event::from_json`.
 macro_rules! deserialize_strictly {
     ($name:ident) => {
         impl<'de> serde::Deserialize<'de> for $name {
@@ -134,7 +165,11 @@ macro_rules! deserialize_strictly {
     };
 }
 
-/// Declares a union of objects with a discriminating member, and a variant for unknown kinds.
+/// Declares a union of objects with a discriminating member (`by "type"`, `by "role"`), and a
+/// variant for unknown kinds.
+///
+/// A missing or non-textual discriminator is an error. An unknown one is not: the members are kept
+/// unchanged, including the discriminator, and are written back unchanged.
 macro_rules! union {
     (
         $(#[$doc:meta])*
@@ -175,6 +210,7 @@ macro_rules! union {
                     None => return Err(by.missing("a string")),
                 };
                 match kind {
+                    // The variant implies the discriminator; it is not a member of the object.
                     $( $wire => {
                         members.shift_remove($by);
                         Ok(Self::$variant(crate::wire::object::whole(members, at)?))
@@ -209,7 +245,9 @@ macro_rules! union {
     };
 }
 
-/// Implements the protobuf message of an object whose members all have a field number.
+/// Implements the protobuf message of an object whose members all have a field number. Fields must
+/// be declared in the order of their numbers: they are written in the order of declaration, and the
+/// reference implementation writes them by number.
 macro_rules! proto_message {
     ($name:ident { $( $field:ident @ $tag:literal , )+ }) => {
         #[cfg(feature = "proto")]
@@ -265,6 +303,7 @@ macro_rules! proto_event {
             }
         }
     };
+    // As above: an event with a member without number implements `ProtoEvent` by hand.
     ($name:ident { $($rest:tt)* }) => {};
 }
 

@@ -1,4 +1,14 @@
 //! [`Event`]: one value for all 31 kinds of event, and [`EventType`], their names.
+//!
+//! The macro `events!` generates everything that has one case per kind from one table: the enums,
+//! names, numbers, conversions, and the dispatch of both encodings. Adding an event means one line
+//! in the table and one struct declared by `event!`.
+//!
+//! ```text
+//! {"type":"STEP_STARTED","stepName":"plan"}     -> Event::StepStarted(StepStarted { step_name: "plan", .. })
+//! {"type":"NEW_IN_2_0","x":1}                   -> Event::Unknown { kind: "NEW_IN_2_0", value: {"type": …, "x": 1} }
+//! {"stepName":"plan"}                           -> error: event.type is missing
+//! ```
 
 use aqueduct_core::{ByteString, Metadata};
 use serde::ser::SerializeMap as _;
@@ -8,11 +18,14 @@ use super::base::Base;
 use super::object::{At, Object, Strictness, whole};
 use crate::error::{Error, WireError};
 
+/// The type that a variant holds. Large events are boxed, so that an `Event` with a delta, the most
+/// frequent kind, stays small.
 macro_rules! holder {
     ($type:ident boxed) => { Box<super::$type> };
     ($type:ident) => { super::$type };
 }
 
+/// Generates `Event` and `EventType` from the table below.
 macro_rules! events {
     ($( $name:ident $($boxed:ident)? = $wire:literal, $number:literal, $arm:literal $(, $untagged:ident)? ; )+) => {
         /// One AG-UI event.
@@ -87,6 +100,8 @@ macro_rules! events {
                 })
             }
 
+            /// Writes the members after `type`, which the caller has written. The members of an unknown event
+            /// include `type`, which is skipped.
             fn write<M: serde::ser::SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
                 match self {
                     $( Self::$name(event) => event.write(map), )+
@@ -135,6 +150,8 @@ macro_rules! events {
     };
 }
 
+/// Dereferences a boxed event once more than a plain one, so that both yield a reference to the
+/// event.
 #[cfg(feature = "proto")]
 macro_rules! holder_ref {
     ($event:ident boxed) => {
@@ -191,9 +208,13 @@ impl Event {
 
     /// Parses one JSON object.
     ///
+    /// An unknown `type` is not an error: the event is [`Event::Unknown`] with all its members.
+    ///
     /// # Errors
     ///
-    /// Returns an error if the text is not a JSON object with a type and its required members.
+    /// Returns an error if the text is not JSON, if it is not an object with a textual, non-empty
+    /// `type`, or if a required member of a known type is missing or of a wrong type. All are faults of
+    /// the peer.
     pub fn from_json(text: &str, strictness: Strictness) -> Result<Self, Error> {
         Ok(Self::from_value(serde_json::from_str(text)?, strictness)?)
     }
@@ -202,7 +223,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// As `from_json`.
+    /// As [`from_json`](Self::from_json), except that the value is valid JSON.
     pub fn from_value(value: Value, strictness: Strictness) -> Result<Self, WireError> {
         let at = At::root("event", strictness);
         let mut members = super::object::members(value, &at)?;
@@ -214,6 +235,7 @@ impl Event {
         let Some(event_type) = EventType::from_name(&kind) else {
             return Ok(Self::Unknown { kind, value: Box::new(members) });
         };
+        // Errors inside the event name its type: `TEXT_MESSAGE_CONTENT.delta`, not `event.delta`.
         members.shift_remove("type");
         Self::take(event_type, members, &At::root(event_type.as_str(), strictness))
     }

@@ -1,4 +1,17 @@
 //! The values of members: texts, numbers, lists, arbitrary JSON, and enumerations.
+//!
+//! This module implements `FromWire` (how a member is read) and `MaybeAbsent` (whether it is
+//! written) for the types of which the macros of [`declare`](super::declare) compose objects. Rules
+//! that hold for all of them:
+//!
+//! | JSON | read as |
+//! |---|---|
+//! | member absent | `None` for `Option`, otherwise an error "missing" |
+//! | `null` for an optional member | an error in strict mode, `None` in lenient mode |
+//! | `1.0` for an integer | `1` |
+//! | `1.5` for an integer | an error in strict mode, `1` in lenient mode |
+//! | an integer beyond 53 bits | an error in both modes |
+//! | an unknown word of an enumeration | an error: only unions have a variant for unknown kinds |
 
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
@@ -7,6 +20,9 @@ use super::object::{At, FromWire, MaybeAbsent, Strictness};
 use crate::error::WireError;
 
 /// The largest integer that every JSON reader represents exactly (2^53 - 1).
+///
+/// AG-UI clients are JavaScript programs, which read all numbers as doubles. A larger integer would
+/// arrive with another value, so it is rejected on input and omitted on output.
 pub const MAX_SAFE_INTEGER: i64 = 9_007_199_254_740_991;
 
 impl FromWire for ByteString {
@@ -47,7 +63,13 @@ impl FromWire for u64 {
 }
 
 /// Returns an integer, also if it is written as `1.0`; in lenient mode a fraction is rounded down.
+///
+/// Lenient mode exists for timestamps with a fraction, which 0.0.59 accepts. Returns `None` for
+/// anything but a number, for a fraction in strict mode, and for a value beyond
+/// [`MAX_SAFE_INTEGER`].
 fn integer(value: &Value, strictness: Strictness) -> Option<i64> {
+    // A number with a fraction or an exponent is not an `i64` for `serde_json`, even if its value is
+    // whole.
     let exact = value.as_i64().or_else(|| {
         let number = value.as_f64()?;
         let whole = number.floor();
@@ -76,6 +98,8 @@ impl FromWire for Metadata {
     }
 }
 
+/// An optional member. `null` is not the same as absent: an AG-UI client ends the stream at most of
+/// them (the verifier's `null-optional` has the exceptions), so strict mode rejects it.
 impl<T: FromWire> FromWire for Option<T> {
     const EXPECTED: &'static str = T::EXPECTED;
 
@@ -92,6 +116,8 @@ impl<T: FromWire> FromWire for Option<T> {
     }
 }
 
+/// A list. One invalid element makes the whole list invalid; the error contains its index, as
+/// `messages[3].role`.
 impl<T: FromWire> FromWire for Vec<T> {
     const EXPECTED: &'static str = "an array";
 
@@ -109,6 +135,8 @@ impl<T: FromWire> FromWire for Box<T> {
     }
 }
 
+// Values that are always written, also if they are empty: a client distinguishes an empty text from
+// an absent one.
 impl MaybeAbsent for ByteString {}
 impl MaybeAbsent for bool {}
 impl MaybeAbsent for i64 {}
@@ -124,7 +152,21 @@ impl<T> MaybeAbsent for Option<T> {
     }
 }
 
-/// Declares an enumeration.
+/// Declares an enumeration whose values are words on the wire, with the readers and writers of both
+/// encodings.
+///
+/// ```text
+/// words! {
+///     pub enum ResumeStatus ("\"resolved\" or \"cancelled\"") {
+///         #[default]
+///         Resolved = "resolved",
+///         Cancelled = "cancelled",
+///     }
+/// }
+/// ```
+///
+/// The literal in parentheses describes the expected value in error messages. One variant needs
+/// `#[default]`: reading a protobuf field starts from the default value.
 macro_rules! words {
     (
         $(#[$doc:meta])*
@@ -141,6 +183,7 @@ macro_rules! words {
             }
 
             /// Returns the value of a word.
+            /// The comparison is exact: the protocol defines all words in one spelling.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word { $( $wire => Some(Self::$variant), )+ _ => None }
             }

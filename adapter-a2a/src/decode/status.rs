@@ -1,4 +1,16 @@
-//! Status updates and messages: intermediate text, tool notices, interrupts, the end.
+//! Decodes status updates, and messages beside them: intermediate text, tool notices, interrupts, the end.
+//!
+//! ```text
+//!   status ──► has a mark of Aqueduct's server ──────────► `marked`
+//!          ──► live, no message, notices in metadata ────► tool calls and results
+//!          ──► unknown state, or metadata alone ─────────► custom block `a2a.status`, then as below
+//!                submitted, working, unknown ────────────► `speech`: text of the answer, or a notice
+//!                input-required, auth-required ──────────► `question`: interrupts
+//!                completed, failed, rejected, canceled ──► `ending`
+//! ```
+//!
+//! `final` of 0.3 has no effect: servers set it differently, and the state alone decides. This module does not decide
+//! whether a status text is a fragment of the answer; `speech` does.
 
 use aqueduct_core::{ByteString, Channel, Metadata, Mode, Source, Timestamp, Track};
 use serde_json::{Value, json};
@@ -14,10 +26,17 @@ use crate::wire::{Message, Part, Raw, StateClass, StatusUpdate, TaskState, TaskS
 use aqueduct_core::ContentBlock;
 
 /// Name of the custom block that contains an unknown state, or the metadata of a status without a message.
+///
+/// ```text
+/// {"state": "TASK_STATE_PAUSED", "metadata": {"until": "noon"}, "unknown": {"mood": "calm"}}
+/// ```
 pub(super) const STATUS: &str = "a2a.status";
 
 impl Decoder {
-    /// Decodes a change of the status.
+    /// Decodes a change of the status: the wrapper's ids, metadata and unknown members, then the status itself.
+    ///
+    /// Token usage and shared state in the wrapper's metadata are emitted before the text, and independently of the
+    /// state.
     pub(super) fn status_update(&mut self, update: StatusUpdate<'_>, sink: &mut Sink<'_>) {
         self.meet(&update.task_id, &update.context_id, sink);
         let mut beside = Metadata::new();
@@ -29,7 +48,10 @@ impl Decoder {
         self.status(update.status, beside, true, sink);
     }
 
-    /// Decodes a status of a live update or of a snapshot.
+    /// Decodes the status of a live update (`live`) or of a complete task.
+    ///
+    /// `beside` has the metadata and unknown members of the wrapper, under the keys of [`metadata`]. A state that
+    /// this version does not know is `Active`: it is shown as [`STATUS`] and ends nothing.
     pub(super) fn status(
         &mut self,
         status: TaskStatus<'_>,
@@ -48,9 +70,12 @@ impl Decoder {
         }
         let created_at = time::parse(&timestamp);
         let wordless = message.is_none();
+        // Only of a live update: a complete task repeats its latest status, and the notice would be emitted once
+        // more.
         if wordless && live && self.wordless_notices(&beside, created_at, sink) {
             return;
         }
+        // Neither an unknown state nor metadata without text may be dropped.
         if matches!(state, TaskState::Other(_)) || (wordless && !beside.is_empty()) {
             self.show_status(&state, &beside, created_at, sink);
         }
@@ -68,7 +93,12 @@ impl Decoder {
         }
     }
 
-    /// Handles what an agent says while its task works, in its own name or in that of the sub-agent `speaker`.
+    /// Handles a status of a task that works. The text belongs to `speaker`, a sub-agent that the metadata name, or
+    /// to the agent itself.
+    ///
+    /// Input after an interrupt means that the agent continues: a held repetition is dropped, and the end of the
+    /// stream is a cut again. Also called with texts that were read by a template (`known`), which is why the speaker
+    /// is an argument.
     pub(super) fn work_on(
         &mut self,
         status_text: Option<StatusText<'_>>,
@@ -80,6 +110,8 @@ impl Decoder {
             self.at_end = AtEnd::Cut;
         }
         let Some(status_text) = status_text else { return };
+        // Everything that is emitted below takes its source from the decoder, so the source is exchanged for the
+        // duration of the call.
         let own = speaker.map(|speaker| std::mem::replace(&mut self.source, speaker));
         self.stream_text(status_text, sink);
         if let Some(own) = own {
@@ -87,6 +119,7 @@ impl Decoder {
         }
     }
 
+    /// Emits an unknown state, or the metadata of a status without a message, as the custom block [`STATUS`].
     fn show_status(
         &self,
         state: &TaskState<'_>,
@@ -109,12 +142,22 @@ impl Decoder {
     }
 
     /// Emits the notices in the metadata of a status without a message. Returns `false` if there are none.
+    ///
+    /// Agno reports tool calls this way:
+    ///
+    /// ```text
+    /// {"state": "working"}
+    /// metadata {"agno_event_type": "tool_call_started", "tool_name": "weather", "tool_call_id": "c1"}
+    /// ```
+    ///
+    /// Such a status has no message id, so each notice gets the id `status-N`.
     fn wordless_notices(&mut self, beside: &Metadata, at: Option<Timestamp>, sink: &mut Sink<'_>) -> bool {
         let Some(event) = beside.get(metadata::EVENT).and_then(Value::as_object) else { return false };
         let signs = self.config.recognisers.status_text("", Some(event));
         if signs.is_empty() {
             return false;
         }
+        // A tool call ends the text before it: held texts were notices, and later text begins another block.
         self.release(sink);
         self.speech.end();
         for sign in signs {
@@ -127,6 +170,9 @@ impl Decoder {
     }
 
     /// Emits a message as a separate text, unless it was received before or consists of notices.
+    ///
+    /// Repetitions are detected by the message id; a live message without an id is always new (`Messages::note`).
+    /// They are counted (`Counts::repeated`) and have no other effect.
     pub(super) fn say(
         &mut self,
         message: Message<'_>,
@@ -145,7 +191,10 @@ impl Decoder {
         self.emit_noted(message, novelty, beside, created_at, channel, sink);
     }
 
-    /// As [`say`](Self::say), for a message whose novelty is known.
+    /// As [`say`](Self::say), for a message that is recorded already and whose novelty is known.
+    ///
+    /// A message that grew under its id (`Novelty::Extended`) is emitted as a snapshot, of which the stream machine
+    /// shows the added part.
     pub(super) fn emit_noted(
         &mut self,
         message: Message<'_>,
@@ -167,6 +216,7 @@ impl Decoder {
         };
         place.metadata.extend(beside);
         let recognised = self.emit_notices(&message, &text, &mut place, sink);
+        // A task that completes without any answer has its last status text as the answer: see `promote`.
         if !recognised && channel == Channel::Intermediate && !text.trim().is_empty() {
             self.last_status = Some(match &text {
                 Joined::One(text) => sink.share_str(text),
@@ -181,6 +231,12 @@ impl Decoder {
     }
 
     /// Emits the notices that the text of a message consists of. Returns `false` if it is not made of notices.
+    ///
+    /// ```text
+    /// message "m": "🔧 Calling tool: **a**\n🔧 Calling tool: **b**"  ──►  call "m" of a, call "m#1" of b
+    /// ```
+    ///
+    /// Each line with text is one notice, in the order of the lines. The message's metadata belong to the first.
     fn emit_notices(
         &mut self,
         message: &Message<'_>,
@@ -199,6 +255,7 @@ impl Decoder {
                 0 => place.message_id.clone(),
                 _ => ByteString::from(format!("{}#{at}", place.message_id)),
             };
+            // The text of an end is its result, if the agent reports no output: only its own line.
             let words = if several { lines.next().unwrap_or_default() } else { text };
             let beside = if at == 0 { std::mem::take(&mut place.metadata) } else { Metadata::new() };
             self.emit_sign(sign, words, &id, beside, place, sink);
@@ -207,6 +264,9 @@ impl Decoder {
     }
 
     /// Returns the notices that a message consists of; none if it contains anything else.
+    ///
+    /// An end that may be about something else than a tool ("✅ Deployment completed") counts only if a call with that
+    /// name or id is open; otherwise the whole message is text.
     pub(super) fn notices(&self, message: &Message<'_>, text: &str) -> Vec<Sign> {
         let own = message.metadata.as_ref().and_then(Raw::to_object);
         let signs = self.config.recognisers.status_text(text, own.as_ref());
@@ -217,7 +277,10 @@ impl Decoder {
         if signs.iter().any(doubtful) { Vec::new() } else { signs }
     }
 
-    /// Returns the id of a message: its own, unless it has none or had another text before.
+    /// Returns the id of a message in this stream: its own id; `status-N` without one; `<id>#N` if the id had another
+    /// text before, which must not be appended to or replaced.
+    ///
+    /// Other clients of the task may count differently: `is_made_id` recognises these forms when logs are compared.
     pub(super) fn message_place(
         &mut self,
         message: &Message<'_>,
@@ -231,7 +294,10 @@ impl Decoder {
         }
     }
 
-    /// Handles a message without a task, which is the complete answer. On the stream of a task it is part of the
+    /// Handles a message that is the payload itself, not part of a status.
+    ///
+    /// As the first item, or on a stream without a task, the message is the complete answer and ends the turn
+    /// (specification 3.1.2: exactly one message, then the stream closes). On the stream of a task it is part of the
     /// answer.
     pub(super) fn bare_message(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
         let on_task = !self.memory.task_id.is_empty() && !self.is_first;
@@ -248,16 +314,22 @@ impl Decoder {
         self.finish(Settled::Completed, sink.out);
     }
 
-    /// A message on the stream of a task: part of the answer.
+    /// Handles a message on the stream of a task: part of the answer.
+    ///
+    /// Agno streams this way: many messages with one id, each a delta, then `completed`. Other agents send one
+    /// message and close the stream without a final state, so from here on the end of the stream completes the turn
+    /// (`AtEnd::Answered`).
     pub(super) fn message_on_task(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
         self.at_end = AtEnd::Answered;
         self.stream_text(StatusText { message, beside: None, at: None, live: true, is_bare: true }, sink);
     }
 }
 
-/// The text of several parts; borrowed if there is only one.
+/// The text of several parts; borrowed if there is only one, which is the usual case and needs no allocation.
 pub(super) enum Joined<'t> {
+    /// The text of the only text part; empty if there is none.
     One(&'t str),
+    /// The concatenation of at least two text parts.
     Many(String),
 }
 
@@ -272,7 +344,8 @@ impl std::ops::Deref for Joined<'_> {
     }
 }
 
-/// Returns the text of all parts, joined without separator.
+/// Returns the text of all parts, joined without separator: agents split a text at any byte, also inside of a word.
+/// Parts that are not text are skipped.
 pub(super) fn joined_text<'t>(parts: &'t [Part<'_>]) -> Joined<'t> {
     let mut texts = parts.iter().filter_map(Part::as_text).map(Text::as_str);
     match (texts.next(), texts.next()) {
@@ -288,7 +361,8 @@ pub(super) fn other_parts(parts: &[Part<'_>]) -> Vec<Value> {
     others.map(|part| part.to_json(crate::wire::Dialect::V1)).collect()
 }
 
-/// Returns the schema of the reply that an interrupt contains.
+/// Returns the JSON schema of the reply that the data parts of an interrupt contain: the first object under one of
+/// three names. Returns `None` if there is none; the reply is then free text.
 pub(super) fn response_schema(parts: &[Part<'_>]) -> Option<Value> {
     parts.iter().filter_map(Part::data_value).find_map(|data| {
         let keys = ["responseSchema", "response_schema", "schema"];
@@ -296,7 +370,7 @@ pub(super) fn response_schema(parts: &[Part<'_>]) -> Option<Value> {
     })
 }
 
-/// Returns the metadata of a raw object; empty if there is none.
+/// Returns the metadata of a raw object; empty if there is none, or if the value is not an object.
 pub(super) fn raw_metadata(raw: Option<&Raw<'_>>) -> Metadata {
     raw.and_then(Raw::to_object).unwrap_or_default()
 }

@@ -1,4 +1,15 @@
 //! Artifacts, histories and final statuses that restate earlier text: only what is new is emitted.
+//!
+//! Agents that stream in status texts repeat the answer as an artifact (Strands, Google ADK, `LangGraph`), chunk by
+//! chunk or at once, and some repeat it again with the final status:
+//!
+//! ```text
+//! status "The ", status "quick ", status "fox", artifact "The quick fox\n"  ──►  "The quick fox", once
+//! status "Looking…", artifact "It is 21 degrees."                           ──►  notice, then answer
+//! ```
+//!
+//! The comparison ignores white space at the ends of a text. Not here: repetitions between artifacts (`matching`) and
+//! of messages with the same id (`memory`).
 
 use aqueduct_core::fingerprint::Relation;
 use aqueduct_core::{ByteString, Metadata, Mode};
@@ -8,13 +19,18 @@ use super::super::sink::Sink;
 use super::boundary::keep_end;
 use super::shown_texts::{Match, is_end};
 
-/// A text that begins a longer one and is shorter than this may still be a notice.
+/// A held text that begins the answer and is shorter than this may still be a notice ("Look" before "Looking at it,
+/// …"), so it is emitted.
 const CONTAINED_BYTES: usize = 8;
 
-/// An artifact whose text has restated earlier text so far.
+/// An artifact whose text has restated earlier text so far. Its chunks are not emitted; they are kept, because a
+/// later chunk may show that the artifact is a text of its own after all, which then has to be emitted from its
+/// start.
 #[derive(Debug, Clone)]
 pub(super) struct Echo {
+    /// The artifact, by its key in the task memory.
     artifact: ByteString,
+    /// The text of the artifact so far; at most `DecodeLimits::compared_text` bytes.
     words: String,
 }
 
@@ -34,6 +50,8 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
+    /// Appends text of an artifact. Text of another artifact replaces what is kept. Beyond `limit` bytes the last
+    /// half of the limit is kept, so that a long text is not moved with every chunk.
     pub(in super::super) fn push(&mut self, artifact: &ByteString, text: &str, limit: usize) {
         if self.artifact != *artifact {
             self.artifact = artifact.clone();
@@ -45,14 +63,19 @@ impl Tail {
         }
     }
 
-    /// Returns `true` if a text that replaces an artifact is the end of what it has shown.
+    /// Returns `true` if a text that replaces an artifact is the end of what it has shown. fasta2a appends "Let me
+    /// look." and "It is 21 degrees." to one artifact, and then replaces it by the last sentence alone.
     pub(in super::super) fn ends_with(&self, artifact: &ByteString, text: &str) -> bool {
         self.artifact == *artifact && !text.trim().is_empty() && is_end(self.text.trim_end(), text.trim())
     }
 }
 
 impl Decoder {
-    /// Compares the text of an artifact with what was shown. `is_whole` is set if no more of it follows.
+    /// Compares the text of an artifact with what status texts have shown, and emits what it adds.
+    ///
+    /// `append` is set for a further chunk of an artifact that has restated so far; its text is then compared as a
+    /// whole. `is_whole` is set if no more of it follows: only then is a held text released that the artifact may
+    /// still turn out to repeat.
     pub(in super::super) fn echoes(
         &mut self,
         artifact: &ByteString,
@@ -68,6 +91,7 @@ impl Decoder {
         if words.trim().is_empty() {
             return Echoed::No(None);
         }
+        // The artifact decides about held texts first: one that it repeats is the answer, not a notice.
         self.settle_held(&words, !is_whole, sink);
         self.speech.end();
         let limit = self.config.limits.compared_text;
@@ -83,22 +107,28 @@ impl Decoder {
             }
             Match::Other => return Echoed::No(was_echo.then_some(words)),
         }
+        // Beyond the limit the next chunk is compared alone.
         if words.len() <= limit {
             self.speech.echo = Some(Echo { artifact: artifact.clone(), words });
         }
         Echoed::Yes
     }
 
+    /// Appends to a text that was shown, or replaces it, under the id and for the agent of that text.
     fn emit_again(&mut self, id: ByteString, text: &str, mode: Mode, sink: &mut Sink<'_>) {
         let place = self.shown_target(id);
         self.emit_words(ByteString::from(text), false, mode, false, Metadata::new(), &place, sink);
     }
 
     /// Handles text of the answer from another place: a held text that equals it is dropped, any other is a notice.
+    ///
+    /// `may_go_on` is set if more of the answer follows: a held text that starts with it stays held.
     pub(in super::super) fn settle_held(&mut self, words: &str, may_go_on: bool, sink: &mut Sink<'_>) {
         let body = words.trim();
         let all: String = self.speech.held.iter().map(|held| held.words.as_str()).collect();
         let Some(last) = self.speech.held.last().map(|held| held.words.trim().to_owned()) else { return };
+        // Three cases: all held texts together are the answer; the last one is the answer or its start, and the
+        // others are notices; or none is.
         if all.trim() == body {
             self.speech.held.clear();
         } else if last == body || (last.len() >= CONTAINED_BYTES && body.starts_with(&last)) {
@@ -109,7 +139,8 @@ impl Decoder {
         }
     }
 
-    /// Handles more text of an artifact while a text is held.
+    /// Handles more text of an artifact while a text is held: drops the held text once the artifact has repeated it,
+    /// waits while the artifact is the start of it, and emits it as a notice if they differ.
     pub(in super::super) fn settle_streamed(
         &mut self,
         artifact: &ByteString,
@@ -130,7 +161,8 @@ impl Decoder {
         }
     }
 
-    /// Returns `true` if the text of a final status was shown. Emits what it adds.
+    /// Returns `true` if the text of a final status was shown. Emits what it adds. A text that is only the start of a
+    /// shown one is a text of its own here: nothing follows it.
     pub(in super::super) fn concludes(&mut self, words: &str, sink: &mut Sink<'_>) -> bool {
         self.settle_held(words, false, sink);
         if words.trim().is_empty() {

@@ -45,15 +45,18 @@ use profile::{Marks, Restates};
 use shown_texts::ShownTexts;
 use utterance::{Shape, Utterance};
 
-/// Texts that may be tokens or notices and are held until the next one decides. Tokens without any space around them
-/// are rare; eight are a word.
+/// The number of texts that may be tokens or notices and are held until the next one decides. Tokens without any
+/// space around them are rare; eight are a word.
 const HELD: usize = 8;
 
-/// A message that is being decoded.
+/// A status text or bare message that is being decoded, with everything that was sent beside it.
 pub(super) struct StatusText<'a> {
+    /// The message. Beside text it may have files, data and thinking.
     pub(super) message: Message<'a>,
-    /// Shared, because frames of one [`Template`](crate::wire::template::Template) have the same.
+    /// Metadata of the event. Shared, because frames of one [`Template`](crate::wire::template::Template) have the
+    /// same.
     pub(super) beside: Option<Arc<Metadata>>,
+    /// The time of the status, if the agent sends one.
     pub(super) at: Option<Timestamp>,
     /// Unset if the message is part of a snapshot.
     pub(super) live: bool,
@@ -61,19 +64,23 @@ pub(super) struct StatusText<'a> {
     pub(super) is_bare: bool,
 }
 
-/// A message that is held until the next one.
+/// A message that is held until the next one, as it arrived. Owned, because it outlives its frame.
 #[derive(Debug, Clone)]
 struct Held {
     message: Message<'static>,
     beside: Option<Arc<Metadata>>,
     at: Option<Timestamp>,
+    /// As recorded when the message arrived; the message must not be recorded a second time.
     novelty: Novelty,
+    /// The agent that sent it, which may be a sub-agent.
     source: Source,
+    /// Its text without thinking.
     words: String,
+    /// The group that the framework names: `Marks::group`.
     group: Option<String>,
 }
 
-/// The text that is being streamed.
+/// The text that is being streamed: the next status text may continue it.
 #[derive(Debug, Clone)]
 struct Current {
     id: ByteString,
@@ -88,16 +95,22 @@ struct Current {
 pub(super) struct Speech {
     /// The observed shape of the agent's stream.
     shape: Option<Shape>,
+    /// The text that the next fragment may continue; `None` after anything else was emitted.
     current: Option<Current>,
+    /// Texts whose role is unclear; at most [`HELD`].
     held: Vec<Held>,
+    /// Texts of this turn that were shown as the answer.
     shown_texts: ShownTexts,
+    /// Thinking of this turn, which final messages repeat.
     thoughts: ShownTexts,
     /// The thinking that is being streamed, and its group.
     thinking: Option<(ByteString, Option<String>)>,
+    /// The artifact that is restating a text, if one is.
     echo: Option<Echo>,
 }
 
 impl Speech {
+    /// Returns `true` while a text is held.
     pub(super) fn holds_any(&self) -> bool {
         !self.held.is_empty()
     }
@@ -115,7 +128,11 @@ impl Speech {
 }
 
 impl Decoder {
-    /// Handles a status text while the task works, or a message on its stream.
+    /// Handles a status text while the task works, or a message on its stream: decides between a repetition,
+    /// thinking, a notice, a part of the answer, and a text that is held.
+    ///
+    /// The order of the checks matters: repetitions by id first; then thinking, notices and tool calls; then
+    /// repetitions by content; the remaining texts are fragments or whole messages.
     pub(super) fn stream_text(&mut self, mut status_text: StatusText<'_>, sink: &mut Sink<'_>) {
         if self.config.recognisers.message(&status_text.message) == Some(Sign::Thinking) {
             status_text.message.parts.iter_mut().for_each(mark_thought);
@@ -126,6 +143,7 @@ impl Decoder {
         let setting = self.config.stream;
         let task = (&*self.memory.task_id, &*self.memory.context_id);
         let marks = Marks::read(setting, message, status_text.beside.as_deref(), task, *is_bare);
+        // Deltas have one message id and may be equal ("ha", "ha"): there a repeated id is not a repeated message.
         let repeats_itself = *is_bare || marks.reading == profile::PIECES;
         if novelty == Novelty::Repeated && !(*live && repeats_itself) {
             self.counts.repeated += 1;
@@ -133,6 +151,7 @@ impl Decoder {
         }
         let words = self.words(&message.parts);
         let was_shown = !words.is_empty() && self.was_shown(&words, &marks, *live);
+        // Notices, and texts with a tool call beside them, are never fragments of another text.
         let is_apart = setting == StreamShape::Notices
             || words.is_empty()
             || !self.notices(message, &text).is_empty()
@@ -146,6 +165,7 @@ impl Decoder {
         if was_shown {
             return self.emit_rest(status_text, sink);
         }
+        // Only messages of plain text can be joined. Others are shown as a whole, or held alone.
         let is_plain = message.parts.iter().all(|part| part.as_text().is_some() && !self.is_thought(part));
         let is_answer = marks.is_answer || self.config.unclear == Unclear::Show;
         if setting == StreamShape::Answer || (is_answer && !is_plain) {
@@ -159,6 +179,9 @@ impl Decoder {
 
     /// Emits the next fragment of thinking. Returns `false` if the text is not thinking. `text` is the complete
     /// message.
+    ///
+    /// Consecutive thoughts are joined if the framework names one group for them, or if the second continues the
+    /// first by its characters. Thinking is intermediate and ends the current text of the answer.
     fn think(
         &mut self,
         status_text: &StatusText<'_>,
@@ -187,7 +210,8 @@ impl Decoder {
         true
     }
 
-    /// Handles a message that is not a fragment of any text.
+    /// Handles a message that is not a fragment of any text: held texts are released, the current text ends, and the
+    /// message is a block of its own. A message that is not a status is part of the answer even so.
     fn emit_apart(&mut self, status_text: StatusText<'_>, novelty: Novelty, sink: &mut Sink<'_>) {
         self.release(sink);
         self.speech.end();
@@ -202,7 +226,8 @@ impl Decoder {
         );
     }
 
-    /// Handles a message that is a complete part of the answer.
+    /// Handles a message that is a complete part of the answer. Recorded among the shown texts, so that an artifact
+    /// that repeats it adds nothing.
     fn emit_answer(
         &mut self,
         status_text: StatusText<'_>,
@@ -226,7 +251,8 @@ impl Decoder {
         );
     }
 
-    /// Emits the other parts of a message whose text was shown.
+    /// Emits the other parts of a message whose text was shown: files, data, and thinking that is new. After a live
+    /// restatement nothing continues the current text.
     fn emit_rest(&mut self, mut status_text: StatusText<'_>, sink: &mut Sink<'_>) {
         self.counts.repeated += 1;
         if let Some(current) = &mut self.speech.current {
@@ -259,6 +285,10 @@ impl Decoder {
     }
 
     /// Returns `true` if a text restates what was shown.
+    ///
+    /// A message of a snapshot is compared with all texts of the turn, shown or held. A live one is compared with the
+    /// current text alone, and only in the group and from the length at which the profile expects restatements: an
+    /// agent may repeat itself.
     fn was_shown(&self, words: &str, marks: &Marks, live: bool) -> bool {
         if !live {
             let is_held = self.speech.held.iter().any(|held| held.words.trim() == words.trim());
@@ -274,7 +304,7 @@ impl Decoder {
             }
     }
 
-    /// Returns the place of a status text.
+    /// Returns the place of a status text: the main track of the answer, for the agent that began the text.
     pub(super) fn shown_target(&self, message_id: ByteString) -> UpdateTarget {
         UpdateTarget {
             source: self.speech.shown_texts.source_of(&message_id).unwrap_or_else(|| self.source.clone()),
@@ -287,12 +317,15 @@ impl Decoder {
         }
     }
 
-    /// Returns the text of parts that are not thinking.
+    /// Returns the text of parts that are not thinking, joined. Comparisons use it, because agents restate an answer
+    /// without its thinking.
     pub(super) fn words(&self, parts: &[Part<'_>]) -> String {
         let words = parts.iter().filter(|part| !self.is_thought(part)).filter_map(Part::as_text);
         words.map(Text::as_str).collect()
     }
 
+    /// Returns `true` for a part that a recogniser knows as something else than content: a tool call or result, a
+    /// plan, a form, state or a card. The message is then emitted apart, because its text is a remark on that part.
     fn is_call(&self, part: &Part<'_>) -> bool {
         part.as_text().is_none()
             && matches!(
@@ -311,6 +344,8 @@ impl Decoder {
     }
 }
 
+/// Adds the metadata by which a text part is recognised as thinking, for frameworks that mark the message instead of
+/// its parts (Agno).
 fn mark_thought(part: &mut Part<'_>) {
     let mut own = part.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
     own.insert("thought".to_owned(), true.into());

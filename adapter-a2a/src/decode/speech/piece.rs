@@ -1,4 +1,16 @@
 //! Joins status texts that are fragments of one text, and holds those whose role is not clear yet.
+//!
+//! ```text
+//!   text ──► continues the current text ──────────────► appended to it, or replaces it once
+//!        ──► continues the held texts ────────────────► they begin a text together
+//!        ──► certainly of the answer ─────────────────► begins a text
+//!        ──► certainly a notice ──────────────────────► emitted apart
+//!        └─► unclear ─────────────────────────────────► held
+//! ```
+//!
+//! `utterance` compares a fragment with its text, `boundary` judges two texts by their characters; this module applies
+//! the results to the state of the turn (`Speech`) and emits. Fragments are messages of plain text; a message with other
+//! parts can be held, but is not joined.
 
 use aqueduct_core::fingerprint::Relation;
 use aqueduct_core::{ByteString, Channel, Metadata, Mode};
@@ -13,7 +25,11 @@ use super::{Current, HELD, Held, StatusText};
 use crate::config::Unclear;
 
 impl Decoder {
-    /// Handles one more text without anything beside it.
+    /// Handles one more text without anything beside it. `words` is the text of `status_text`, `marks` what the
+    /// framework's metadata say of it.
+    ///
+    /// Held texts that this one continues are emitted, and the text is compared again with the result: one recursion
+    /// at most, because nothing is held then.
     pub(super) fn piece(
         &mut self,
         status_text: StatusText<'_>,
@@ -22,10 +38,13 @@ impl Decoder {
         marks: &Marks,
         sink: &mut Sink<'_>,
     ) {
+        // The current text goes on, unless it was restated (`is_whole`) or the framework names another group.
         if let Some(current) = &mut self.speech.current
             && current.group == marks.group
             && !current.is_whole
         {
+            // A text of fragments may be followed by the whole with more at its end: then only the rest is new. Short
+            // texts are left to `step`, because "1" and "10" may be two fragments.
             let long = current.utterance.may_be_restated() && marks.restates != Restates::Never;
             let step = match self.speech.shown_texts.relation_to_last(&words) {
                 Relation::Extends(rest) if long => Step::Piece(words.len() - rest.len()),
@@ -39,6 +58,9 @@ impl Decoder {
         if self.joins_held(&words, marks, sink) {
             return self.piece(status_text, novelty, words, marks, sink);
         }
+        // Of the answer for certain: by profile or setting; by white space at an edge, which only tokens have;
+        // because unclear texts are shown at once; or because the stream was seen to consist of tokens and this is
+        // one more.
         let is_sure = marks.is_answer
             || boundary::has_edge_space(&words)
             || (self.config.unclear == Unclear::Show && !boundary::is_notice(&words))
@@ -53,7 +75,10 @@ impl Decoder {
         }
     }
 
-    /// Returns `true` if the held text is continued by this one; both are emitted then.
+    /// Returns `true` if the held text is continued by this one; the held texts are then the current text.
+    ///
+    /// If they are certainly separate texts, or [`HELD`] texts are held, the held ones are emitted as notices and
+    /// `false` is returned. If still unclear, they stay held.
     fn joins_held(&mut self, words: &str, marks: &Marks, sink: &mut Sink<'_>) -> bool {
         let Some(last) = self.speech.held.last() else { return false };
         let grows = words.len() > last.words.len() && words.starts_with(&last.words);
@@ -71,6 +96,7 @@ impl Decoder {
             return false;
         }
         let mut held = std::mem::take(&mut self.speech.held);
+        // The text repeats the last held one and extends it: only that one is its start, the others were notices.
         if grows && let Some(last) = held.pop() {
             for notice in held {
                 self.emit_held(notice, Channel::Intermediate, sink);
@@ -81,7 +107,9 @@ impl Decoder {
         true
     }
 
-    /// Holds a message until its role is clear.
+    /// Holds a message until its role is clear: the answer if an artifact or the end repeats it, a fragment if the
+    /// next text continues it, otherwise a notice. Before a message with other parts than text the held ones are
+    /// released, because such a message continues no text.
     pub(super) fn hold(
         &mut self,
         status_text: StatusText<'_>,
@@ -113,14 +141,18 @@ impl Decoder {
         });
     }
 
-    /// Emits held messages as notices.
+    /// Emits held messages as notices, in their order. Called whenever other input shows that they were not
+    /// fragments, and by
+    /// [`release_held`](Decoder::release_held) when the wait is over.
     pub(in super::super) fn release(&mut self, sink: &mut Sink<'_>) {
         for held in std::mem::take(&mut self.speech.held) {
             self.emit_held(held, Channel::Intermediate, sink);
         }
     }
 
-    /// Emits the last held text as the answer, if there is one.
+    /// Emits the held texts as the answer. Returns `false` if none is held.
+    ///
+    /// Called when a task completes without a message: several held texts are then the fragments of one text.
     pub(in super::super) fn promote_held(&mut self, sink: &mut Sink<'_>) -> bool {
         let held = std::mem::take(&mut self.speech.held);
         let is_answer = !held.is_empty();
@@ -135,7 +167,7 @@ impl Decoder {
         is_answer
     }
 
-    /// Emits a held text on a channel, for the agent that sent it.
+    /// Emits a held text on a channel, for the agent that sent it: the speaker may have changed since.
     fn emit_held(&mut self, held: Held, channel: Channel, sink: &mut Sink<'_>) {
         let Held { message, beside, at, novelty, source, .. } = held;
         let own = std::mem::replace(&mut self.source, source);
@@ -143,7 +175,7 @@ impl Decoder {
         self.source = own;
     }
 
-    /// Begins a text with held fragments.
+    /// Begins a text with held fragments: the first determines id, metadata and time, the others are appended.
     fn begin_with(&mut self, held: Vec<Held>, marks: &Marks, sink: &mut Sink<'_>) {
         let mut held = held.into_iter();
         let Some(first) = held.next() else { return };
@@ -157,7 +189,10 @@ impl Decoder {
         }
     }
 
-    /// Begins a text that further status texts may continue.
+    /// Begins a text that further status texts may continue, and emits its first fragment.
+    ///
+    /// The text is streamed as the answer on the main track, under the id of its first message. Later fragments have
+    /// ids of their own, which are not emitted.
     fn begin(
         &mut self,
         status_text: StatusText<'_>,
@@ -167,6 +202,7 @@ impl Decoder {
         sink: &mut Sink<'_>,
     ) {
         let StatusText { message, beside, at, .. } = status_text;
+        // Without a profile the shape is inferred from the next fragments.
         let shape = match marks.reading {
             Reading::Known(shape) => Some(shape),
             _ => None,
@@ -186,6 +222,7 @@ impl Decoder {
         if let [part] = &*message.parts {
             metadata::put_part(&mut own, part);
         }
+        // A single part is shared with the frame without a copy.
         let text = match &*message.parts {
             [part] => part.as_text().map(|text| sink.share_str(text)).unwrap_or_default(),
             _ => ByteString::from(words),
@@ -195,7 +232,11 @@ impl Decoder {
         self.emit_words(text, false, Mode::Append, false, own, &place, sink);
     }
 
-    /// Emits the result of comparing a fragment with the text so far.
+    /// Emits the result of comparing a fragment with the text so far, and records the observed shape for the texts
+    /// that follow.
+    ///
+    /// `Step::Other` has no effect here: [`piece`](Self::piece) handles it, and held fragments are read as `PIECES`,
+    /// which never gives it.
     fn go_on_with(&mut self, step: Step, words: &str, sink: &mut Sink<'_>) {
         let limit = self.config.limits.compared_text;
         let Some(current) = &self.speech.current else { return };

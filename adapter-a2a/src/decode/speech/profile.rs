@@ -51,6 +51,11 @@ impl Marks {
         Self::of(Reading::Inferred, Restates::IfLong, false)
     }
 
+    /// Returns what the setting or, with `StreamShape::Auto`, the framework's marks determine about a text.
+    ///
+    /// `task` and `context` are the ids of the task; `is_bare` is set for a message that is not a status. With `Auto`
+    /// the first of these decides: the metadata of Agno, a bare message, the form of `LangGraph`'s task ids, the
+    /// event id of Google ADK.
     pub(super) fn read(
         setting: StreamShape,
         message: &Message<'_>,
@@ -84,6 +89,8 @@ impl Marks {
     }
 }
 
+/// Returns `true` if metadata contain a key. Runs for every message, so the JSON text is searched without parsing; a
+/// value that contains the key matches as well.
 fn has_key(metadata: Option<&Raw<'_>>, key: &str) -> bool {
     metadata.is_some_and(|raw| raw.as_str().contains(key))
 }

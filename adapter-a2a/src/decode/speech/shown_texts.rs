@@ -48,11 +48,12 @@ pub(super) struct ShownTexts {
 }
 
 impl ShownTexts {
+    /// Returns `true` if this turn has shown no text.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Adds a text.
+    /// Adds a text, which becomes the latest. `limit` bounds the bytes of all kept texts together.
     pub(super) fn begin(&mut self, id: ByteString, text: &str, limit: usize) {
         let print = Fingerprint::default();
         self.list.push_back(ShownText { id, source: None, text: String::new(), print, is_kept: true });
@@ -101,7 +102,8 @@ impl ShownTexts {
         self.shorten(limit);
     }
 
-    /// Drops the texts that were shown first, until the rest fits `limit` bytes. Their fingerprints stay.
+    /// Drops the texts that were shown first, until the rest fits `limit` bytes. Their fingerprints stay: a
+    /// repetition of the complete text is still detected, a repetition of a part of it is not.
     fn shorten(&mut self, limit: usize) {
         while self.bytes > limit {
             let Some(shown) = self.list.iter_mut().find(|shown| !shown.text.is_empty()) else { return };
@@ -140,6 +142,9 @@ impl ShownTexts {
     }
 
     /// Compares a text with all shown ones, the latest first.
+    ///
+    /// An agent may also correct its last text (a lost first word, another end): such a version replaces the text
+    /// instead of following it.
     pub(super) fn relation(&self, text: &str) -> Match {
         if self.holds(text) {
             return Match::Shown;

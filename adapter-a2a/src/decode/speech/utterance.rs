@@ -73,6 +73,7 @@ impl Utterance {
         Self { shape, text: first.to_owned(), joined, pieces: 1 }
     }
 
+    /// Returns the shape, once a fragment has shown it.
     pub(super) fn shape(&self) -> Option<Shape> {
         self.shape
     }
@@ -159,6 +160,7 @@ impl Utterance {
         Step::Piece(0)
     }
 
+    /// Adds a fragment to the concatenation, while the reading as consecutive fragments is possible.
     fn note(&mut self, piece: &str) {
         if let Some(joined) = &mut self.joined {
             joined.push_str(piece);

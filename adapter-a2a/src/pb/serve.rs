@@ -148,7 +148,7 @@ impl AgentServer {
 /// Checks that the metadata `a2a-version` name the version of the package.
 ///
 /// An absent header is accepted, unlike over HTTP, where it means 0.3: the package in the path already determines
-/// the version, and clients exist that send no metadata.
+/// the version.
 fn check_version(caller: &Caller, written: Version) -> Result<(), ServerError> {
     let Some(said) = caller.header(VERSION_HEADER).map(str::trim).filter(|said| !said.is_empty()) else {
         return Ok(());

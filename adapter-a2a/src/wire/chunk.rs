@@ -16,13 +16,22 @@ use aqueduct_core::json::plain_prefix;
 
 use super::template::HoleKind;
 
-/// One text part appended to an artifact.
+/// One text part appended to an artifact, borrowed from its frame.
+///
+/// ```text
+/// {"artifactUpdate":{"taskId":"t","artifact":{"artifactId":"a","parts":[{"text":"Hi"}]},"append":true}}
+/// ► Chunk { task_id: "t", artifact_id: "a", text: "Hi", append: true, last: false }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Chunk<'a> {
-    /// The task that the chunk names; empty if it names none, or the known one.
+    /// The task that the chunk names. Empty if it names none, and if the frame was recognised by its
+    /// [`shape`](super::shape), which is learned only from frames of the known task.
     pub(crate) task_id: &'a str,
+    /// The artifact, never empty.
     pub(crate) artifact_id: &'a str,
+    /// The text, with its escapes undone. Owned only if it has escapes. Can be empty.
     pub(crate) text: Cow<'a, str>,
+    /// Absent is `false`. A caller that needs an appending chunk checks it.
     pub(crate) append: bool,
     pub(crate) last: bool,
 }
@@ -30,6 +39,7 @@ pub(crate) struct Chunk<'a> {
 /// The places in the frame of the parts that differ from frame to frame or are needed later.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Places {
+    /// The artifact id between its quotes. It has no escapes.
     pub(super) artifact_id: Range<usize>,
     /// The text as it is encoded, between its quotes.
     pub(super) text: Range<usize>,
@@ -60,10 +70,12 @@ impl<'a> Chunk<'a> {
     }
 }
 
+/// What was found, and how often each level of the frame occurred.
 #[derive(Default)]
 struct Found<'a> {
     chunk: Chunk<'a>,
     places: Places,
+    /// The number of `result` members.
     results: usize,
     /// The number of 1.0 wrappers.
     wrappers: usize,
@@ -88,23 +100,26 @@ impl Found<'_> {
     }
 }
 
-/// A position in a JSON text. Every method gives up with `None`.
+/// A position in a JSON text. Every method gives up with `None`, and leaves the position undefined then.
 struct Scan<'a> {
     data: &'a str,
     at: usize,
 }
 
 impl<'a> Scan<'a> {
+    /// Returns the next byte without consuming it.
     fn peek(&self) -> Option<u8> {
         self.data.as_bytes().get(self.at).copied()
     }
 
+    /// Consumes whitespace between tokens.
     fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
             self.at += 1;
         }
     }
 
+    /// Consumes whitespace and `byte`.
     fn expect(&mut self, byte: u8) -> Option<()> {
         if self.peek()? != byte {
             self.skip_space();
@@ -165,6 +180,7 @@ impl<'a> Scan<'a> {
         end - text.len()..end
     }
 
+    /// Consumes `true` or `false`. The byte after it is checked by the caller, which expects a comma or a brace.
     fn flag(&mut self) -> Option<bool> {
         self.skip_space();
         let rest = self.data.as_bytes().get(self.at..)?;
@@ -174,7 +190,8 @@ impl<'a> Scan<'a> {
         Some(value)
     }
 
-    /// The id of a request: a string or a number.
+    /// Consumes the id of a request: a string or a whole number without leading zeros. Returns its range and its
+    /// kind.
     fn id(&mut self) -> Option<(Range<usize>, HoleKind)> {
         self.skip_space();
         if self.peek()? == b'"' {
@@ -189,6 +206,8 @@ impl<'a> Scan<'a> {
         is_number.then_some((start..self.at, HoleKind::Digits))
     }
 
+    /// Consumes an object. `member` consumes the value of each member. The empty object is refused: no object of
+    /// this frame is empty.
     fn object(&mut self, mut member: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         self.expect(b'{')?;
         loop {
@@ -215,6 +234,7 @@ impl<'a> Scan<'a> {
         self.update(key, found)
     }
 
+    /// Consumes a member of the update.
     fn update(&mut self, key: &'a str, found: &mut Found<'a>) -> Option<()> {
         match key {
             "taskId" => self.text().map(|id| found.chunk.task_id = id),
@@ -230,6 +250,7 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Consumes a member of the artifact. A description, metadata or extensions are left to the general path.
     fn artifact(&mut self, key: &'a str, found: &mut Found<'a>) -> Option<()> {
         match key {
             "artifactId" => {
@@ -249,6 +270,7 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// Consumes a member of the part. A media type or a file name is left to the general path.
     fn part(&mut self, key: &'a str, found: &mut Found<'a>) -> Option<()> {
         match key {
             "kind" => (self.text()? == "text").then_some(()),

@@ -1,4 +1,15 @@
-//! Errors of A2A peers: a JSON-RPC error, a REST error body, an HTTP status with any body.
+//! Errors of A2A peers: a JSON-RPC error, a REST error body, a gRPC status, an HTTP status with any body.
+//!
+//! All are converted into a [`WireError`], which keeps what the peer sent; [`WireError::kind`] classifies it.
+//!
+//! ```text
+//! {"code":-32001,"message":"…","data":[{"@type":"…ErrorInfo","reason":"TASK_NOT_FOUND"}]}   JSON-RPC ► TaskNotFound
+//! {"code":404,"status":"NOT_FOUND","message":"…"}                                              REST     ► TaskNotFound
+//! {"message":"Task not found"}, HTTP 404                                                       0.3 REST ► TaskNotFound
+//! <html>Bad gateway</html>, HTTP 502                                                           proxy    ► Unavailable
+//! ```
+//!
+//! Not here: whether a call is retried ([`client`](crate::client)), and errors that this crate's server sends.
 
 use serde_json::Value;
 
@@ -8,9 +19,9 @@ use super::text::{Raw, Text};
 /// An error of the peer, in any format.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WireError {
-    /// The JSON-RPC code.
+    /// The JSON-RPC code. `None` for REST and gRPC, except for codes that a server puts there all the same.
     pub code: Option<i64>,
-    /// The HTTP status.
+    /// The HTTP status, or the one that corresponds to a gRPC code.
     pub http_status: Option<u16>,
     /// The machine-readable reason (`google.rpc.ErrorInfo.reason`), or the gRPC status name.
     pub reason: Option<String>,
@@ -18,7 +29,8 @@ pub struct WireError {
     pub message: String,
     /// Further data of the error.
     pub data: Option<Value>,
-    /// The failure code, where the transport knows a better one (a timeout, no connection).
+    /// The failure code, where the transport knows a better one (a timeout, no connection). A code of
+    /// [`error`](crate::error).
     pub failure: Option<&'static str>,
 }
 
@@ -50,7 +62,8 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Code, reason and kind, in the order of the specification.
+    /// Code, reason and kind, in the order of the specification. The three kinds without a JSON-RPC code are
+    /// missing.
     const TABLE: [(i64, &'static str, Self); 14] = [
         (-32001, "TASK_NOT_FOUND", Self::TaskNotFound),
         (-32002, "TASK_NOT_CANCELABLE", Self::TaskNotCancelable),
@@ -88,7 +101,8 @@ impl ErrorKind {
         Self::TABLE.iter().find(|row| row.2 == self).map(|row| row.1)
     }
 
-    /// Returns the kind of an HTTP status alone.
+    /// Returns the kind of an HTTP status alone, for bodies that name no code or reason. 404 is taken as an
+    /// unknown task: the other cause, a wrong address, fails before a task exists.
     pub fn of_http(status: u16) -> Self {
         match status {
             400 | 422 => Self::InvalidRequest,
@@ -104,6 +118,7 @@ impl ErrorKind {
 }
 
 object! {
+    /// The `error` member of JSON-RPC.
     struct RpcErrorShape {
         code: Option<i64> = "code",
         message: Text<'a> = "message",
@@ -112,6 +127,8 @@ object! {
 }
 
 object! {
+    /// The `error` member of REST, in the form of `google.rpc.Status` as JSON. Some servers write `data` instead
+    /// of `details`.
     struct RestErrorShape {
         code: Option<i64> = "code",
         status: Text<'a> = "status",
@@ -122,14 +139,16 @@ object! {
 }
 
 impl WireError {
-    /// Returns the kind of the error: by JSON-RPC code, by reason, by HTTP status.
+    /// Returns the kind of the error: by JSON-RPC code, else by reason, else by HTTP status. The most specific
+    /// one that is known wins; a code that the specification does not define says nothing.
     pub fn kind(&self) -> ErrorKind {
         let by_code = self.code.and_then(ErrorKind::of_code);
         let by_reason = self.reason.as_deref().and_then(ErrorKind::of_reason);
         by_code.or(by_reason).or_else(|| self.http_status.map(ErrorKind::of_http)).unwrap_or(ErrorKind::Other)
     }
 
-    /// Parses the `error` member of a JSON-RPC response.
+    /// Parses the `error` member of a JSON-RPC response. A member of another shape becomes an error of unknown
+    /// kind.
     pub fn from_rpc(raw: &Raw<'_>) -> Self {
         let Some(shape) = raw.parse::<RpcErrorShape<'_>>() else { return Self::from_unknown(raw) };
         let data = shape.data.map(|data| data.to_value());
@@ -161,7 +180,8 @@ impl WireError {
         }
     }
 
-    /// Wraps an error payload of unknown shape.
+    /// Wraps an error payload of unknown shape. The message is the first text in a usual member (`message`,
+    /// `detail` and `title` of problem details, `error`); the whole payload is kept as data.
     pub fn from_unknown(raw: &Raw<'_>) -> Self {
         let value = raw.to_value();
         let words = ["message", "detail", "title", "error"].iter().find_map(|key| value.get(key)?.as_str());
@@ -192,6 +212,7 @@ impl WireError {
         Some(error)
     }
 
+    /// Wraps a body that is not JSON: a page of a proxy, or nothing.
     fn from_plain(status: u16, text: &str) -> Self {
         // Error pages of proxies can be long; their beginning suffices.
         let words: String = text.trim().chars().take(200).collect();

@@ -1,7 +1,24 @@
 //! One event of a stream or one response body, parsed into a [`StreamItem`] or a [`WireError`].
 //!
-//! A payload is classified by its members: the JSON-RPC envelope (`result`, `error`), the 1.0 wrapper (`task`,
-//! `message`, `statusUpdate`, `artifactUpdate`), the 0.3 discriminator (`kind`), or the members of a bare object.
+//! A payload is classified by its members, not by the version of the request: the JSON-RPC envelope (`result`,
+//! `error`), the 1.0 wrapper (`task`, `message`, `statusUpdate`, `artifactUpdate`), the 0.3 discriminator
+//! (`kind`), or the members of a bare object.
+//!
+//! ```text
+//! {"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{…}}}   1.0, JSON-RPC   ►  Item(Status)
+//! {"statusUpdate":{…}}                                      1.0, REST       ►  Item(Status)
+//! {"id":"1","result":{"kind":"status-update",…}}            0.3, JSON-RPC   ►  Item(Status)
+//! {"id":"t","status":{…},"artifacts":[…]}                   GetTask         ►  Item(Task)
+//! {"jsonrpc":"2.0","id":1,"error":{"code":-32001,…}}        JSON-RPC        ►  Error
+//! {"error":{"code":404,"status":"NOT_FOUND",…}}             REST            ►  Error
+//! {"ping":1}                                                                ►  Unknown
+//! ```
+//!
+//! The payload is parsed in one pass, whatever the order of its members: Python servers write `jsonrpc` last.
+//! Text is borrowed from the frame. An error takes precedence over an item in the same payload.
+//!
+//! Not here: the meaning of items ([`decode`](crate::decode)), and the framing of server-sent events, which a
+//! transport removes.
 
 use std::fmt;
 
@@ -20,14 +37,14 @@ use crate::error::Error;
 /// One event of a stream, without its framing.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
-    /// The SSE event name, if there is one.
+    /// The name of the server-sent event, if there is one. Only `error` has a meaning.
     pub event: Option<&'a str>,
     /// The payload. Text deltas are slices of it.
     pub data: &'a ByteString,
 }
 
 impl<'a> Frame<'a> {
-    /// Returns an event without a name.
+    /// Returns an event without a name, which is the usual case.
     pub fn data(data: &'a ByteString) -> Self {
         Self { event: None, data }
     }
@@ -36,7 +53,8 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not JSON.
+    /// Returns [`Error::Json`] if the text is not JSON, or if a known member has the wrong type. It is the peer's
+    /// fault, and costs only this event ([`Error::can_continue`]).
     pub fn parse(&self, dialect: Dialect) -> Result<FrameContent<'a>, Error> {
         let content = FrameContent::parse(self.data, dialect)?;
         Ok(match content {
@@ -68,7 +86,7 @@ impl<'a> FrameContent<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not JSON.
+    /// Returns [`Error::Json`] if the text is not JSON, or if a known member has the wrong type.
     pub fn parse(data: &'a str, dialect: Dialect) -> Result<Self, Error> {
         let mut content = Self::parse_any(data)?;
         if dialect == Dialect::V03Rest
@@ -79,6 +97,7 @@ impl<'a> FrameContent<'a> {
         Ok(content)
     }
 
+    /// Parses a payload, but for the wrappers around data of 0.3 over REST.
     fn parse_any(data: &'a str) -> Result<Self, Error> {
         let mut payload = Payload::default();
         let mut reader = serde_json::Deserializer::from_str(data);
@@ -90,6 +109,7 @@ impl<'a> FrameContent<'a> {
         Ok(payload.into_content().unwrap_or_else(|| Self::Unknown(Self::whole(data))))
     }
 
+    /// Returns the payload as unparsed JSON.
     fn whole(data: &'a str) -> Raw<'a> {
         let raw: Result<Raw<'a>, _> = serde_json::from_str(data);
         // The text was just parsed; a second failure would yield an empty value.
@@ -103,15 +123,20 @@ impl<'a> FrameContent<'a> {
 /// time of a first version with one flat struct).
 #[derive(Default)]
 struct Payload<'a> {
+    /// The item, if the payload names its kind in a wrapper. The last of several counts.
     item: Option<StreamItem<'a>>,
+    /// The `error` member, unparsed: JSON-RPC and REST have different ones.
     error: Option<Raw<'a>>,
     /// The id of JSON-RPC, or of a bare task.
     id: Option<Raw<'a>>,
+    /// Set if the payload has a `jsonrpc` member.
     is_rpc: bool,
+    /// Members that belong to no wrapper. Boxed, because wrapped items, which are most, have none.
     bare: Option<Box<Bare<'a>>>,
 }
 
 impl<'a> Payload<'a> {
+    /// Parses the value of a member of the result, or of a payload without an envelope.
     fn read_member<A: MapAccess<'a>>(&mut self, key: Text<'a>, map: &mut A) -> Result<(), A::Error> {
         match key.as_str() {
             "task" => self.item = map.next_value::<Option<Task<'a>>>()?.map(StreamItem::Task),
@@ -122,6 +147,7 @@ impl<'a> Payload<'a> {
                 self.item = map.next_value::<Option<ArtifactUpdate<'a>>>()?.map(StreamItem::Artifact);
             }
             "message" | "msg" => {
+                // A string is parsed as a message too. An empty one beside other members is a printed default.
                 let message = map.next_value::<Option<Message<'a>>>()?;
                 self.item = message.filter(|message| !message.parts.is_empty()).map(StreamItem::Message);
             }
@@ -167,6 +193,8 @@ impl<'de> Visitor<'de> for PayloadSeed<'_, 'de> {
                     map.next_value::<IgnoredAny>()?;
                     payload.is_rpc = true;
                 }
+                // What was parsed before are members of the envelope. Only the error and the version mark are
+                // kept; `id` was that of the request, not that of a task.
                 "result" if at_top => {
                     let (error, is_rpc) = (payload.error.take(), payload.is_rpc);
                     *payload = Payload::default();
@@ -186,7 +214,8 @@ impl<'de> Visitor<'de> for PayloadSeed<'_, 'de> {
 }
 
 object! {
-    /// The union of all objects that can stand without a wrapper.
+    /// The union of all objects that can stand without a wrapper: `kind`, or else the members that are present,
+    /// determine which one it is ([`Bare::into_item`]).
     struct Bare {
         kind: Text<'a> = "kind",
         context_id: Text<'a> = "contextId" | "context_id",
@@ -252,6 +281,7 @@ impl<'a> Payload<'a> {
         message.message_id.is_empty() && code.is_some_and(|code| code.parse::<i64>().is_some())
     }
 
+    /// Returns the content. Returns `None` if the payload has no known member.
     fn into_content(self) -> Option<FrameContent<'a>> {
         if let Some(error) = self.error {
             let error = if self.is_rpc { WireError::from_rpc(&error) } else { WireError::from_rest(&error) };
@@ -267,6 +297,7 @@ impl<'a> Payload<'a> {
 }
 
 impl<'a> Bare<'a> {
+    /// Classifies a bare object. `id` is that of the payload, which is a task's id if the object is a task.
     fn into_item(self, id: Option<Raw<'a>>) -> Option<StreamItem<'a>> {
         match self.kind.as_str() {
             "task" => return Some(StreamItem::Task(self.into_task(id))),
@@ -280,6 +311,7 @@ impl<'a> Bare<'a> {
             return Some(StreamItem::Artifact(self.into_artifact()));
         }
         if matches!(self.status, Some(StatusShape(Some(_)))) {
+            // A task has an `id`, an update names its task.
             let of_task = !self.task_id.is_empty();
             return Some(if of_task {
                 StreamItem::Status(self.into_status())
@@ -293,6 +325,7 @@ impl<'a> Bare<'a> {
         None
     }
 
+    /// `kind` and the unknown members are kept, here and in the other conversions: a proxy shows them.
     fn into_task(self, id: Option<Raw<'a>>) -> Task<'a> {
         Task {
             id: id.and_then(|raw| id_text(&raw)).unwrap_or_default(),
@@ -331,6 +364,7 @@ impl<'a> Bare<'a> {
         }
     }
 
+    /// `content` is used only if `parts` is absent or empty.
     fn into_message(self) -> Message<'a> {
         let parts = self.parts.unwrap_or_default();
         let content = self.content.unwrap_or_default();

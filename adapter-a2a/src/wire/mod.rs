@@ -30,7 +30,8 @@ pub use state::{Role, StateClass, TaskState};
 pub use text::{Extra, Raw, Text};
 pub(crate) use write::Shown;
 
-/// The JSON dialect of a peer.
+/// The JSON dialect of a peer. It determines how items are written; reading recognises all of them by their
+/// members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Dialect {
     /// A2A 1.0, all bindings.

@@ -1,4 +1,8 @@
 //! Tasks, messages, artifacts and the four items of a stream.
+//!
+//! The types are those of 1.0; members that only 0.3 has (`kind`, `final`, `content`) are kept beside them.
+//! Everything borrows from the frame; `into_owned` copies what outlives it. No member is required: a peer that
+//! omits an id is understood as far as possible, and the decoder decides what is missing.
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 

@@ -1,12 +1,18 @@
 //! The parser of wire objects: one pass, borrowed, unknown members kept.
 //!
 //! `serde(flatten)` would keep unknown members too, but buffers the whole object first. So the `object!` macro
-//! generates the visitor: known members are stored in their fields (`null` counts as absent, the last of two wins), all
-//! others in `extra`. A member can have two spellings (`taskId`, `task_id`): `ProtoJSON` parsers must accept both.
+//! generates the visitor: known members are stored in their fields, all others in `extra`.
+//!
+//! Rules of every object:
+//!
+//! - `null` counts as absent, and an absent member has the default of its type: nothing is required.
+//! - Of two members with one name the last wins, as in `ProtoJSON`.
+//! - A member can have two spellings (`taskId`, `task_id`): `ProtoJSON` parsers must accept both.
+//! - A known member of the wrong type is an error. Unknown members are not interpreted, so they cannot be wrong.
 
 use serde::de::{Deserialize, Deserializer};
 
-/// Parses `null` as the default value.
+/// Parses `null` as the default value, so that `"parts": null` is an empty list and not an error.
 pub(crate) struct Nullable<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Nullable<T> {
@@ -16,6 +22,16 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Nullable<T> {
 }
 
 /// Declares a struct of the wire model and its JSON parser.
+///
+/// ```text
+/// object! {
+///     struct Task {
+///         context_id: Text<'a> = "contextId" | "context_id",      a field, and the names of its member
+///     }
+/// }
+/// ```
+///
+/// The struct gets a lifetime `'a`, a field `extra`, and the derives that all of the model has.
 macro_rules! object {
     ($(#[$doc:meta])* $vis:vis struct $name:ident {
         $($(#[$field_doc:meta])* $field:ident : $type:ty = $($key:literal)|+),* $(,)?

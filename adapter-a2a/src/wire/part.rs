@@ -6,6 +6,15 @@
 //! | bytes | `raw` | `file.bytes` | `file.fileWithBytes` |
 //! | address | `url` | `file.uri` | `file.fileWithUri` |
 //! | data | `data` | `kind: data`, `data` | `data.data` |
+//!
+//! ```text
+//! {"raw":"AAEC","mediaType":"image/png"}                                1.0           ►  Bytes("AAEC"), image/png
+//! {"kind":"file","file":{"bytes":"AAEC","mimeType":"image/png"}}       0.3 JSON-RPC  ►  the same
+//! {"file":{"fileWithBytes":"QUFFQw==","mimeType":"image/png"}}         0.3 REST      ►  the same (encoded twice)
+//! ```
+//!
+//! The member that is present determines the kind; `kind` is only kept for parts of unknown kind. A part is never
+//! an error because of its content: unknown members and kinds are kept.
 
 use std::borrow::Cow;
 
@@ -121,12 +130,14 @@ impl<'a> Part<'a> {
 pub(crate) const WRAPPED_DATA: &str = "data_part_compat";
 
 object! {
+    /// Data that is not an object, in the wrapper of 0.3.
     struct WrappedShape {
         value: Option<Raw<'a>> = "value",
     }
 }
 
 object! {
+    /// A part with the members of all dialects.
     struct PartShape {
         kind: Text<'a> = "kind",
         text: Option<Text<'a>> = "text",
@@ -141,12 +152,14 @@ object! {
 }
 
 object! {
+    /// The wrapper of 0.3 over REST around data.
     struct DataShape {
         data: Option<Raw<'a>> = "data",
     }
 }
 
 object! {
+    /// The file object of 0.3, in both of its spellings.
     struct FileShape {
         bytes: Option<Text<'a>> = "bytes",
         uri: Option<Text<'a>> = "uri",
@@ -176,6 +189,8 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> PartShape<'a> {
+    /// Determines the kind of content. At most one member is set in valid input; of several, the first in the
+    /// order below counts.
     fn into_part(self) -> Part<'a> {
         let Self { kind, text, raw, url, data, file, metadata, filename, media_type, mut extra } = self;
         let mut part = Part {
@@ -209,6 +224,8 @@ impl<'a> PartShape<'a> {
 }
 
 impl<'a> FileShape<'a> {
+    /// Moves name, media type and unknown members into the part, and returns the content. A file without content
+    /// is an empty one.
     fn fill(self, part: &mut Part<'a>, extra: &mut Extra<'a>) -> Content<'a> {
         if !self.name.is_empty() {
             part.filename = self.name;
@@ -229,6 +246,7 @@ impl<'a> FileShape<'a> {
     }
 }
 
+/// Padding is optional in `ProtoJSON`.
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);

@@ -24,6 +24,7 @@ pub(crate) struct Shapes {
     known: Vec<Shape>,
 }
 
+/// One learned frame.
 #[derive(Debug, Clone)]
 struct Shape {
     template: Template,
@@ -45,6 +46,8 @@ impl Shapes {
         Some(chunk)
     }
 
+    /// Remembers the shape of a frame. Frames above [`SHAPE_BYTES`] are not remembered, and are scanned each
+    /// time.
     fn learn(&mut self, data: &str, places: &Places, last: bool) {
         let text = Hole { place: places.text.clone(), kind: HoleKind::Text, role: 0 };
         let id = places.id.clone().map(|(place, kind)| Hole { place, kind, role: 1 });
@@ -62,6 +65,7 @@ impl Shapes {
         }
     }
 
+    /// Returns a buffer for another template: that of the oldest shape, if the limit is reached.
     fn room(&mut self) -> String {
         if self.known.len() < SHAPES {
             return String::new();
@@ -71,6 +75,7 @@ impl Shapes {
 }
 
 impl Shape {
+    /// Parses a frame of this shape. Returns `None` if it differs outside of its holes, or an escape is invalid.
     fn read<'a>(&self, data: &'a str) -> Option<Chunk<'a>> {
         let contents = self.template.read::<2>(data)?;
         let artifact_id = data.get(self.template.shifted(&self.artifact_id, &contents))?;

@@ -1,4 +1,18 @@
-//! Task states and roles in all their spellings. An unknown value is kept, not mapped to another.
+//! Task states and roles in all their spellings.
+//!
+//! | 1.0, all bindings | 0.3 JSON-RPC | 0.3 REST, gRPC | number | class |
+//! |---|---|---|---|---|
+//! | `TASK_STATE_UNSPECIFIED` | `unknown` | as 1.0 | 0 | active |
+//! | `TASK_STATE_SUBMITTED` | `submitted` | as 1.0 | 1 | active |
+//! | `TASK_STATE_WORKING` | `working` | as 1.0 | 2 | active |
+//! | `TASK_STATE_COMPLETED` | `completed` | as 1.0 | 3 | terminal |
+//! | `TASK_STATE_FAILED` | `failed` | as 1.0 | 4 | terminal |
+//! | `TASK_STATE_CANCELED` | `canceled` | `TASK_STATE_CANCELLED` | 5 | terminal |
+//! | `TASK_STATE_INPUT_REQUIRED` | `input-required` | as 1.0 | 6 | interrupted |
+//! | `TASK_STATE_REJECTED` | `rejected` | as 1.0 | 7 | terminal |
+//! | `TASK_STATE_AUTH_REQUIRED` | `auth-required` | as 1.0 | 8 | interrupted |
+//!
+//! Invariant: an unknown value is kept, not mapped to another, and is written back as it was read.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,30 +30,30 @@ pub enum TaskState<'a> {
     Submitted,
     /// In progress.
     Working,
-    /// Completed.
+    /// Ended with a result.
     Completed,
-    /// Failed.
+    /// Ended by an error of the agent.
     Failed,
-    /// Cancelled.
+    /// Ended by a request of a client, or by the agent itself.
     Canceled,
     /// Waits for input of the user.
     InputRequired,
-    /// Rejected by the agent.
+    /// Ended before it began: the agent refuses to work on it.
     Rejected,
     /// Waits for the user's authorisation.
     AuthRequired,
-    /// An unknown state.
+    /// A state that this crate does not know: its name, or its number in digits.
     Other(Cow<'a, str>),
 }
 
-/// What a state means for the stream.
+/// What a state means for the stream and for messages to the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateClass {
-    /// The task continues.
+    /// The task continues by itself, and accepts no message.
     Active,
-    /// The task waits for the user.
+    /// The task waits for a message of the user. Whether a stream closes here differs between servers.
     Interrupted,
-    /// The task has ended.
+    /// The task has ended; its state does not change any more.
     Terminal,
 }
 
@@ -166,12 +180,12 @@ pub enum Role<'a> {
     User,
     /// The agent.
     Agent,
-    /// An unknown role.
+    /// A role that this crate does not know: its name, or its number in digits.
     Other(Cow<'a, str>),
 }
 
 impl<'a> Role<'a> {
-    /// Parses either spelling.
+    /// Parses either spelling. REST and gRPC of 0.3 have the names of 1.0.
     pub fn parse(name: Cow<'a, str>) -> Self {
         match &*name {
             "" | "ROLE_UNSPECIFIED" => Self::Unspecified,

@@ -27,7 +27,7 @@ impl<'a> Text<'a> {
         &self.0
     }
 
-    /// Returns the text, or `None` if it is empty.
+    /// Returns the text, or `None` if it is empty: empty means "not set" everywhere in the model.
     pub fn set(&self) -> Option<&str> {
         if self.0.is_empty() { None } else { Some(&self.0) }
     }
@@ -71,6 +71,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 }
 
 /// Unparsed JSON as text. Checked to be well-formed when it was parsed.
+///
+/// Metadata and data are kept in this form, because most of them are only passed on: a tree would cost an
+/// allocation per member, and would lose the form of numbers.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Raw<'a>(Cow<'a, str>);
 
@@ -107,7 +110,7 @@ impl Raw<'_> {
         &*self.0 == "null"
     }
 
-    /// Returns `true` for objects.
+    /// Returns `true` for objects. The text has no leading whitespace, so its first byte decides.
     pub fn is_object(&self) -> bool {
         self.0.starts_with('{')
     }
@@ -141,7 +144,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
     }
 }
 
-/// Unknown members of an object, in their order.
+/// Unknown members of an object, in their order. Usually empty, which needs no allocation.
 #[derive(Clone, Default, PartialEq)]
 pub struct Extra<'a>(pub Vec<(Text<'a>, Raw<'a>)>);
 

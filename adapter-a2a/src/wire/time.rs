@@ -1,11 +1,23 @@
-//! Times of A2A servers: RFC 3339 with or without a fraction and (0.3 allows any ISO form) without a zone, which means
-//! UTC. Any other text is treated as absent: times are only shown, never computed with.
+//! Times of A2A servers.
+//!
+//! Read: RFC 3339 with or without a fraction and (0.3 allows any ISO form) without a zone, which means UTC. Any
+//! other text is treated as absent: times are shown and compared, never computed with.
+//!
+//! ```text
+//! 2026-11-16T01:49:08.831042Z        ►  1794793748831
+//! 2026-11-16T02:49:08.831+01:00      ►  1794793748831
+//! 2026-11-16T01:49:08                ►  the same second, in UTC
+//! 2026-11-16                         ►  no time
+//! ```
+//!
+//! Written: UTC with milliseconds, the precision of [`Timestamp`].
 
 use aqueduct_core::Timestamp;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Returns the milliseconds since the Unix epoch.
+/// Returns the milliseconds since the Unix epoch. Returns `None` if the text is not a time. Digits beyond
+/// milliseconds are cut off.
 pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     if text.is_empty() {
         return None;
@@ -16,7 +28,8 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     i64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok().map(Timestamp)
 }
 
-/// Returns a time as text: UTC, with milliseconds. Times out of range are those of no clock.
+/// Returns a time as text: UTC, with milliseconds. Returns an empty text, which means "not set", for times beyond
+/// the year 9999, which no clock returns.
 #[cfg(feature = "server")]
 pub(crate) fn format(at: Timestamp) -> String {
     let Ok(time) = OffsetDateTime::from_unix_timestamp_nanos(i128::from(at.0) * 1_000_000) else {

@@ -1,8 +1,23 @@
-//! Encodes the wire model as JSON, in each dialect. Absent members are omitted, never `null`; unknown members are
-//! written back, unless a known one has their name.
+//! Encodes the wire model as JSON, in each dialect.
 //!
-//! `Shown` is the only encoder: into memory for streams, which emit an item per token and must not build a tree for
-//! each, or as a [`Value`] for requests and small responses.
+//! `Shown` is the only encoder: into memory for streams, which emit an item per token and must not build a tree
+//! for each, or as a [`Value`] for requests and small responses.
+//!
+//! ```text
+//! StreamItem::Status in each dialect:
+//! 1.0            {"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_CANCELED"}}}
+//! 0.3 JSON-RPC   {"kind":"status-update","taskId":"t","contextId":"c","status":{"state":"canceled"},"final":true}
+//! 0.3 REST       {"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_CANCELLED"},"final":true}}
+//! ```
+//!
+//! Invariants:
+//!
+//! - Absent members are omitted, never `null`.
+//! - Unknown members are written back after the known ones, unless a known one has their name: a repeated name
+//!   would be read differently by different parsers.
+//! - The output is one line: server-sent events would end a payload at a line break.
+//!
+//! Not here: the JSON-RPC envelope around an item ([`Envelope`](crate::encode::Envelope)), and errors.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -14,26 +29,30 @@ use super::part::{Content, Part, WRAPPED_DATA};
 use super::state::{Role, TaskState};
 use super::text::{Extra, Raw, Text};
 
-/// A value of the model in a dialect.
+/// A value of the model in a dialect. The wrapper carries the dialect through `Serialize`, which has no place for
+/// it.
 #[derive(Debug)]
 pub(crate) struct Shown<'s, T: ?Sized>(pub(crate) &'s T, pub(crate) Dialect);
 
-/// Returns a tree.
+/// Returns the encoded value as a tree.
 fn to_value(shown: &impl Serialize) -> Value {
     // All keys are strings and all raw JSON is well-formed, so the conversion cannot fail.
     serde_json::to_value(shown).unwrap_or_default()
 }
 
-/// An object that is being encoded and omits values that are not set.
+/// An object that is being encoded. Its methods write one member each and omit values that are not set.
 struct Object<'e, M> {
     map: M,
     dialect: Dialect,
+    /// The unknown members of the value, which [`Object::end`] appends.
     extra: &'e Extra<'e>,
-    /// Names of written members, if unknown ones may have the same name.
+    /// Names of written members, to compare unknown ones with. Stays empty, without an allocation, if there are
+    /// no unknown members, which is the usual case.
     names: Vec<&'static str>,
 }
 
 impl<'e, M: SerializeMap> Object<'e, M> {
+    /// Begins an object. The number of members is not known in advance.
     fn new<S>(serializer: S, extra: &'e Extra<'e>, dialect: Dialect) -> Result<Self, M::Error>
     where
         S: Serializer<Ok = M::Ok, Error = M::Error, SerializeMap = M>,
@@ -41,6 +60,7 @@ impl<'e, M: SerializeMap> Object<'e, M> {
         Ok(Self { map: serializer.serialize_map(None)?, dialect, extra, names: Vec::new() })
     }
 
+    /// Writes a member, whatever its value.
     fn put<V: Serialize + ?Sized>(&mut self, key: &'static str, value: &V) -> Result<(), M::Error> {
         if !self.extra.is_empty() {
             self.names.push(key);
@@ -48,6 +68,7 @@ impl<'e, M: SerializeMap> Object<'e, M> {
         self.map.serialize_entry(key, value)
     }
 
+    /// Writes a member whose value is part of the model, in the dialect of the object.
     fn show<T: ?Sized>(&mut self, key: &'static str, part: &T) -> Result<(), M::Error>
     where
         for<'s> Shown<'s, T>: Serialize,
@@ -56,14 +77,18 @@ impl<'e, M: SerializeMap> Object<'e, M> {
         self.put(key, &Shown(part, dialect))
     }
 
+    /// Writes a text, unless it is empty: empty means "not set".
     fn text(&mut self, key: &'static str, text: &Text<'_>) -> Result<(), M::Error> {
         text.set().map_or(Ok(()), |text| self.put(key, text))
     }
 
+    /// Writes unparsed JSON, unless it is absent.
     fn raw(&mut self, key: &'static str, raw: Option<&Raw<'_>>) -> Result<(), M::Error> {
         raw.map_or(Ok(()), |raw| self.put(key, &ShownRaw(raw)))
     }
 
+    /// Writes a list, unless it is empty. (`parts` are required, and are written by [`Object::show`] even if they
+    /// are empty.)
     fn list<T>(&mut self, key: &'static str, items: &[T]) -> Result<(), M::Error>
     where
         for<'s> Shown<'s, [T]>: Serialize,
@@ -71,15 +96,19 @@ impl<'e, M: SerializeMap> Object<'e, M> {
         if items.is_empty() { Ok(()) } else { self.show(key, items) }
     }
 
+    /// Writes a flag, if it is set or the dialect needs it.
     fn flag(&mut self, key: &'static str, flag: bool) -> Result<(), M::Error> {
         // Readers of 0.3 treat an absent `append` as true (seen in the field); 1.0 omits defaults.
         if flag || self.dialect == Dialect::V03JsonRpc { self.put(key, &flag) } else { Ok(()) }
     }
 
+    /// Writes the discriminator of 0.3 over JSON-RPC. The other dialects name the kind in a wrapper.
     fn kind(&mut self, kind: &str) -> Result<(), M::Error> {
         if self.dialect == Dialect::V03JsonRpc { self.put("kind", kind) } else { Ok(()) }
     }
 
+    /// Appends the unknown members and ends the object. The comparison of names is quadratic, in counts of a few
+    /// members.
     fn end(mut self) -> Result<M::Ok, M::Error> {
         for (key, raw) in &self.extra.0 {
             if !self.names.contains(&key.as_str()) {
@@ -91,6 +120,10 @@ impl<'e, M: SerializeMap> Object<'e, M> {
 }
 
 /// Unparsed JSON, on one line, and no deeper than parsers accept it.
+///
+/// JSON without line breaks is copied as it is, without building a tree. The number of opening brackets, which is
+/// cheap to count and at least the depth, decides whether the text must be examined; brackets in strings only
+/// cause an unnecessary examination.
 struct ShownRaw<'r>(&'r Raw<'r>);
 
 impl Serialize for ShownRaw<'_> {
@@ -101,6 +134,7 @@ impl Serialize for ShownRaw<'_> {
         let bytes = text.as_bytes();
         let openings = bytes.iter().filter(|byte| matches!(byte, b'[' | b'{')).take(OPENINGS + 1).count();
         let has_lines = bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+        // `to_value` writes JSON that is too deep as a string ([`Raw::to_value`]), and removes line breaks.
         match serde_json::from_str::<&RawValue>(text) {
             Ok(raw) if openings <= OPENINGS && !has_lines => raw.serialize(serializer),
             _ => self.0.to_value().serialize(serializer),
@@ -108,6 +142,7 @@ impl Serialize for ShownRaw<'_> {
     }
 }
 
+/// Implements the encoding of lists of model types.
 macro_rules! shown_lists {
     ($($type:ident),*) => {$(
         impl Serialize for Shown<'_, [$type<'_>]> {
@@ -119,6 +154,7 @@ macro_rules! shown_lists {
 }
 shown_lists!(Part, Message, Artifact);
 
+/// Lists of strings are the same in every dialect.
 impl Serialize for Shown<'_, [Text<'_>]> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(Text::as_str))
@@ -134,6 +170,8 @@ impl Serialize for Shown<'_, Part<'_>> {
             Dialect::V03JsonRpc => part.write_v03(&mut object)?,
             Dialect::V03Rest => part.write_v03_rest(&mut object)?,
         }
+        // 0.3 allows only objects as data. Other data was wrapped by `object_only`; the mark in the metadata lets
+        // the receiver remove the wrapper.
         if dialect != Dialect::V1 && matches!(&part.content, Content::Data(data) if !data.is_object()) {
             let mut metadata = part.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
             metadata.insert(WRAPPED_DATA.to_owned(), true.into());
@@ -147,10 +185,22 @@ impl Serialize for Shown<'_, Part<'_>> {
 
 impl Part<'_> {
     /// Returns the part as JSON.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use aqueduct_adapter_a2a::wire::{Dialect, Part};
+    /// use serde_json::json;
+    ///
+    /// let part = Part::text("hi");
+    /// assert_eq!(part.to_json(Dialect::V1), json!({"text": "hi"}));
+    /// assert_eq!(part.to_json(Dialect::V03JsonRpc), json!({"kind": "text", "text": "hi"}));
+    /// ```
     pub fn to_json(&self, dialect: Dialect) -> Value {
         to_value(&Shown(self, dialect))
     }
 
+    /// Writes the content of 1.0: the name of the member is the kind; name and media type stand beside it.
     fn write_v1<M: SerializeMap>(&self, object: &mut Object<'_, M>) -> Result<(), M::Error> {
         match &self.content {
             Content::Text(text) => object.put("text", text.as_str())?,
@@ -163,6 +213,8 @@ impl Part<'_> {
         object.text("mediaType", &self.media_type)
     }
 
+    /// Writes the content of 0.3 over JSON-RPC. Name and media type exist only inside of `file`; those of other
+    /// parts are dropped.
     fn write_v03<M: SerializeMap>(&self, object: &mut Object<'_, M>) -> Result<(), M::Error> {
         match &self.content {
             Content::Text(text) => {
@@ -181,6 +233,7 @@ impl Part<'_> {
         }
     }
 
+    /// Writes the content of 0.3 over REST: no `kind`, and an object around data.
     fn write_v03_rest<M: SerializeMap>(&self, object: &mut Object<'_, M>) -> Result<(), M::Error> {
         match &self.content {
             Content::Text(text) => object.put("text", text.as_str()),
@@ -192,6 +245,7 @@ impl Part<'_> {
         }
     }
 
+    /// Returns the `file` object of 0.3, with the dialect's names for bytes and address.
     fn file_json(&self, bytes_key: &str, url_key: &str) -> Map<String, Value> {
         let content = match &self.content {
             Content::Bytes(bytes) => Some((bytes_key, bytes)),
@@ -204,15 +258,18 @@ impl Part<'_> {
     }
 }
 
-/// Wraps data that is not an object, as 0.3 requires; Python's compatibility layer uses and marks the same wrapper.
+/// Wraps data that is not an object, as 0.3 requires: `[1]` becomes `{"value": [1]}`. Python's compatibility
+/// layer uses and marks the same wrapper.
 pub(crate) fn object_only(value: Value) -> Value {
     if value.is_object() { value } else { json!({"value": value}) }
 }
 
+/// Returns the name of a role. REST of 0.3 has the names of 1.0: both are names of the proto file.
 fn role_name<'r>(role: &'r Role<'_>, dialect: Dialect) -> &'r str {
     if dialect == Dialect::V03JsonRpc { role.v03_name() } else { role.v1_name() }
 }
 
+/// Returns the name of a state. Each dialect has its own spelling of "canceled".
 fn state_name<'s>(state: &'s TaskState<'_>, dialect: Dialect) -> &'s str {
     match dialect {
         Dialect::V1 => state.v1_name(),
@@ -221,6 +278,7 @@ fn state_name<'s>(state: &'s TaskState<'_>, dialect: Dialect) -> &'s str {
     }
 }
 
+/// `role` and the parts are always written, because the protocol requires them.
 impl Serialize for Shown<'_, Message<'_>> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(message, dialect) = *self;
@@ -230,6 +288,7 @@ impl Serialize for Shown<'_, Message<'_>> {
         object.text("contextId", &message.context_id)?;
         object.text("taskId", &message.task_id)?;
         object.put("role", role_name(&message.role, dialect))?;
+        // The proto file of 0.3 calls the parts of a message `content`, and has no `referenceTaskIds`.
         let parts = if dialect == Dialect::V03Rest { "content" } else { "parts" };
         object.show(parts, message.parts.as_slice())?;
         object.raw("metadata", message.metadata.as_ref())?;
@@ -248,6 +307,7 @@ impl Message<'_> {
     }
 }
 
+/// An artifact has the same form in every dialect; its parts differ.
 impl Serialize for Shown<'_, Artifact<'_>> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(artifact, dialect) = *self;
@@ -262,6 +322,8 @@ impl Serialize for Shown<'_, Artifact<'_>> {
     }
 }
 
+/// The state is always written. The proto file of 0.3 names the message `update`, but gives it the JSON name
+/// `message`.
 impl Serialize for Shown<'_, TaskStatus<'_>> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(status, dialect) = *self;
@@ -275,6 +337,7 @@ impl Serialize for Shown<'_, TaskStatus<'_>> {
     }
 }
 
+/// A task without artifacts or history has no such members.
 impl Serialize for Shown<'_, Task<'_>> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(task, dialect) = *self;
@@ -297,6 +360,7 @@ impl Task<'_> {
     }
 }
 
+/// `final` exists only in 0.3.
 impl Serialize for Shown<'_, StatusUpdate<'_>> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(update, dialect) = *self;
@@ -313,6 +377,7 @@ impl Serialize for Shown<'_, StatusUpdate<'_>> {
     }
 }
 
+/// `append` and `lastChunk` are omitted if they are `false`, except in 0.3 over JSON-RPC ([`Object::flag`]).
 impl Serialize for Shown<'_, ArtifactUpdate<'_>> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(update, dialect) = *self;
@@ -340,6 +405,7 @@ impl Serialize for Shown<'_, StreamItem<'_>> {
     }
 }
 
+/// Writes `{"name": item}`, or the bare item in the dialect that has `kind` members.
 fn wrapped<'s, S: Serializer, T>(serializer: S, name: &str, shown: Shown<'s, T>) -> Result<S::Ok, S::Error>
 where
     Shown<'s, T>: Serialize,
@@ -353,7 +419,7 @@ where
 }
 
 impl StreamItem<'_> {
-    /// Returns the item as in a stream.
+    /// Returns the item as in a stream: wrapped in its member name, or bare with a `kind`.
     pub fn to_json(&self, dialect: Dialect) -> Value {
         to_value(&Shown(self, dialect))
     }

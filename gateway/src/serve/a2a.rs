@@ -15,6 +15,8 @@ use crate::remote::{binding_of, card_signer};
 use crate::service::{AgentEntry, Gateway};
 
 /// Returns the servers of all agents.
+///
+/// Includes proxied agents: the proxy falls back to the gateway's own server for bindings that the agent does not have.
 pub(super) fn servers(gateway: &Arc<Gateway>) -> Servers {
     Servers::of_runs(gateway.runs(), Arc::new(ConfiguredCards(Arc::clone(gateway), Mutex::default())))
 }
@@ -26,10 +28,12 @@ struct ConfiguredCards(Arc<Gateway>, Mutex<Option<Signer>>);
 type Signer = (Arc<Config>, Option<Arc<CardSigner>>);
 
 impl Cards for ConfiguredCards {
+    /// Current agents; agents that a reload removed have no card.
     fn names(&self) -> Vec<String> {
         self.0.agent_names()
     }
 
+    /// Built per request from the current configuration: a few allocations, and never outdated.
     fn card(&self, agent: &str) -> Option<CardConfig> {
         let (agent, config) = (self.0.agent(agent)?, self.0.config());
         let is_protected = self.0.protects(&agent.name);
@@ -55,7 +59,8 @@ impl Cards for ConfiguredCards {
         })
     }
 
-    /// Admission has checked the host before.
+    /// Returns `server.public_url`, or else the address by which the caller reached the gateway. Admission has checked
+    /// the host, so a card cannot name a foreign host.
     fn base(&self, _agent: &str, host: Option<&str>) -> String {
         let config = self.0.config();
         config.server.public_url.clone().unwrap_or_else(|| {
@@ -64,6 +69,7 @@ impl Cards for ConfiguredCards {
         })
     }
 
+    /// An agent that does not exist has default settings; its calls are refused by `authenticate`.
     fn server_config(&self, agent: &str) -> ServerConfig {
         self.0.agent(agent).map(|agent| server_config(&self.0, &agent)).unwrap_or_default()
     }
@@ -76,7 +82,8 @@ impl Cards for ConfiguredCards {
         self.0.agent(agent).is_some_and(|agent| agent.config.card == CardAccess::Public)
     }
 
-    /// Rebuilt when the configuration changes.
+    /// Rebuilt when the configuration changes: the key is read from its file once per configuration, not once per card.
+    /// A key that cannot be read is logged, and cards are served without a signature.
     fn signer(&self) -> Option<Arc<CardSigner>> {
         let config = self.0.config();
         let mut known = self.1.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,6 +113,8 @@ fn skills(agent: &AgentEntry) -> Vec<Skill> {
     if skill.examples.is_empty() { Vec::new() } else { vec![skill] }
 }
 
+/// Returns how the gateway serves an agent over A2A. A2A has no reasoning channel, so intermediate text that AG-UI
+/// shows as reasoning is shown as text.
 fn server_config(gateway: &Gateway, agent: &AgentEntry) -> ServerConfig {
     let config = gateway.config();
     ServerConfig {
@@ -119,6 +128,7 @@ fn server_config(gateway: &Gateway, agent: &AgentEntry) -> ServerConfig {
         input_modes: agent.card.input_modes.clone(),
         // A task is kept as long as the log keeps its runs.
         limits: TaskLimits { keep: config.runs.keep, ..TaskLimits::default() },
+        // Unless every address is allowed, receivers of push notifications must be on the public internet.
         push: PushPolicy { any_address: config.server.push == PushAccess::Any, ..PushPolicy::default() },
         ..ServerConfig::default()
     }

@@ -1,4 +1,7 @@
 //! The AG-UI settings of each agent, selected by configuration and declared version.
+//!
+//! The configuration is read once per request, so that a reload takes effect for the next run. A watcher of an older
+//! run receives the settings of the current configuration too.
 
 use std::sync::Arc;
 
@@ -10,6 +13,9 @@ use crate::config::{Agent, DialectChoice};
 use crate::service::Gateway;
 
 /// Returns the settings of an agent for a client that declared this version.
+///
+/// `dialect` of the agent overrides the declared version, for clients that declare a version which they cannot read.
+/// Keys that are not configured keep the default of the dialect.
 fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
     let dialect = match agent.dialect {
         DialectChoice::Auto => dialect_for(declared),
@@ -33,6 +39,9 @@ fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
 }
 
 /// Returns the protocol with the settings of the configuration. The engine refuses agents that do not exist.
+///
+/// So an unknown name has default settings here, and an agent that a reload removed keeps the settings it had, for the
+/// watchers of its runs.
 pub(super) fn protocol(gateway: &Arc<Gateway>) -> AguiProtocol {
     let gateway = Arc::clone(gateway);
     AguiProtocol::new(move |agent, declared| {
@@ -42,7 +51,7 @@ pub(super) fn protocol(gateway: &Arc<Gateway>) -> AguiProtocol {
     })
 }
 
-/// Counts the dialect that a client requested.
+/// Counts the dialect that a client receives, so that an operator sees when no client of 0.0.59 is left.
 fn count(gateway: &Gateway, settings: Settings) {
     let dialect = match settings.dialect {
         Dialect::V1_0 => "1.0",

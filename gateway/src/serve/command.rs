@@ -1,4 +1,10 @@
 //! The command `serve`, and functions that all serving commands share.
+//!
+//! ```text
+//! read file ──► arguments as environment ──► check ── wrong ──► every error on stderr, exit code
+//!                                              └ good ──► bind ──► follow changes ──► handle signals
+//!                                                                  ──► log and print addresses ──► serve
+//! ```
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -16,13 +22,17 @@ use crate::config::{self, Config, ConfigError, RunLogEngine};
 use crate::service::Gateway;
 use crate::{exit, telemetry};
 
-/// Runs `aqueduct serve`.
+/// Runs `aqueduct serve` until the gateway has stopped. Returns the exit code of the program.
+///
+/// `environment` is a parameter instead of the process environment, so that tests do not share it. `out` receives one
+/// line per address and agent, `notes` receives errors.
 pub fn serve(
     args: &ServeArgs,
     environment: impl IntoIterator<Item = (String, String)>,
     out: &mut dyn Write,
     notes: &mut dyn Write,
 ) -> exit::Code {
+    // Taken before the file is read: a write in between counts as a change, and is reloaded.
     let before = stamp(&args.config);
     let text = match std::fs::read_to_string(&args.config) {
         Ok(text) => text,
@@ -54,7 +64,7 @@ pub fn serve(
     }
 }
 
-/// Serves a configuration that a command has built.
+/// Serves a configuration that a command has built. Without a file there is nothing to reload.
 pub(crate) fn run_config(
     command: &str,
     config: Config,
@@ -64,6 +74,7 @@ pub(crate) fn run_config(
     finish(command, run(config, None, out), notes)
 }
 
+/// Reports the error of a command, with its causes, and returns the exit code.
 pub(super) fn finish(command: &str, result: anyhow::Result<()>, notes: &mut dyn Write) -> exit::Code {
     match result {
         Ok(()) => exit::OK,
@@ -74,6 +85,14 @@ pub(super) fn finish(command: &str, result: anyhow::Result<()>, notes: &mut dyn 
     }
 }
 
+/// Starts the gateway and serves until a signal stops it.
+///
+/// Connections are served by one thread per core (`Workers`); the multi-threaded runtime carries the rest. The workers
+/// are created before the runtime and dropped after it has ended.
+///
+/// # Errors
+///
+/// Returns an error if the gateway cannot be built, an address cannot be bound, or signals cannot be handled.
 fn run(
     config: Config,
     origin: Option<(Origin, Vec<ConfigError>)>,
@@ -89,11 +108,13 @@ fn run(
     crate::runtime()?.block_on(async {
         let gateway = Gateway::new(config)?;
         let listening = Listening::bind(Arc::clone(&gateway)).await?.on_workers(&workers);
+        // Before signals and addresses: SIGHUP would end the process if it arrived without a handler.
         if let Some((origin, _)) = origin {
             origin.follow(&gateway)?;
         }
         stop_on_signal(&listening)?;
         log_start(&listening)?;
+        // Standard output is for programs: exactly the addresses of the agents. Everything else is logged.
         for address in listening.addresses()? {
             for name in &names {
                 writeln!(out, "{scheme}://{address}/agents/{name}").ok();
@@ -127,13 +148,20 @@ fn log_start(listening: &Listening) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns addresses as one field of a log line; empty for none.
 fn words(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Handles signals from now on: SIGTERM starts leaving with `pre_stop`; Ctrl-C or a second SIGTERM starts draining at once.
+/// Handles signals from now on: SIGTERM starts leaving with `pre_stop`; Ctrl-C or a second SIGTERM starts draining at
+/// once.
 ///
-/// Called before the program prints or logs its addresses: a supervisor may send a signal as soon as it reads them.
+/// Called before the program prints or logs its addresses: a supervisor may send a signal as soon as it reads them. On
+/// systems without SIGTERM only Ctrl-C is handled.
+///
+/// # Errors
+///
+/// Returns an error if the system refuses a signal handler.
 pub(crate) fn stop_on_signal(listening: &Listening) -> anyhow::Result<()> {
     let (leaving, shutdown) = (listening.leaving(), listening.shutdown());
     #[cfg(unix)]
@@ -164,6 +192,13 @@ pub(crate) fn stop_on_signal(listening: &Listening) -> anyhow::Result<()> {
 }
 
 /// Reads a configuration for a command that uses one of its agents.
+///
+/// Used by commands with a single error message, and by each reload. All errors of the file are in the message, one per
+/// line.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be read, or if its content or the environment is not a valid configuration.
 pub(crate) fn load_config(
     path: &Path,
     environment: impl IntoIterator<Item = (String, String)>,

@@ -2,6 +2,10 @@
 //!
 //! A script that cuts ends its run with the code [`CUT`]. Where that code is about to be sent, in any protocol, the
 //! body ends with an error instead: HTTP/1.1 closes the connection in the middle of a chunk, HTTP/2 resets the stream.
+//!
+//! Only the servers of `aqueduct mock` and `aqueduct demo` have this layer. It finds the code in the bytes of the
+//! response, because only there all protocols are alike; it would not be safe where agents send arbitrary text.
+//! WebSocket and gRPC are not cut.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -13,7 +17,8 @@ use memchr::memmem;
 
 use crate::source::script::CUT;
 
-/// Ends a response body with an error where the code of a scripted cut would be sent.
+/// Ends a response body with an error where the code of a scripted cut would be sent. Only event streams are searched; a
+/// complete response is sent unchanged.
 pub(super) fn cutting(router: Router) -> Router {
     router.layer(map_response(async |response: Response| {
         let is_stream = response
@@ -24,6 +29,7 @@ pub(super) fn cutting(router: Router) -> Router {
     }))
 }
 
+/// Returns the body with every chunk searched. The code is in one chunk, because an event is written as one.
 fn hanging_up(body: Body) -> Body {
     Body::from_stream(body.into_data_stream().flat_map(|chunk| {
         let pieces = match chunk {
@@ -34,7 +40,7 @@ fn hanging_up(body: Body) -> Body {
     }))
 }
 
-/// Returns a chunk unchanged; or the events before the one with the code, followed by an error.
+/// Returns a chunk unchanged; or the complete events before the one with the code, followed by an error.
 fn pieces(chunk: Bytes) -> Vec<Result<Bytes, axum::Error>> {
     let Some(at) = memmem::find(&chunk, CUT.as_bytes()) else { return vec![Ok(chunk)] };
     let before = chunk.slice(..at);

@@ -27,6 +27,8 @@ use crate::{exit, mock, telemetry};
 pub const DEMO_PORT: u16 = 8787;
 
 /// The A2A agents: name, script, description.
+///
+/// Each shows one kind of content. The scripts are part of the binary, so the demo needs no files.
 const AGENTS: [(&str, &str, &str); 8] = [
     ("tools", include_str!("../../scripts/demo-tools.toml"), "tool notices, a tool call, an answer"),
     ("thinking", include_str!("../../scripts/demo-thinking.toml"), "thinking, apart from the answer"),
@@ -58,7 +60,7 @@ const AGENTS: [(&str, &str, &str); 8] = [
 const BOTH: (&str, [&str; 2], &str) =
     ("demo", ["researcher", "writer"], "two A2A agents asked at once, each in a lane of its own");
 
-/// The A2A agents of a demo, which serve until this value is dropped.
+/// The A2A agents of a demo, which serve until this value is dropped. Each token shuts one of their servers down.
 #[derive(Debug)]
 pub struct DemoAgents(Vec<CancelToken>);
 
@@ -68,7 +70,12 @@ impl Drop for DemoAgents {
     }
 }
 
-/// Starts the agents and returns the gateway in front of them.
+/// Starts the agents on free ports and returns the gateway in front of them, which is not bound to `listen` yet. Must
+/// be called inside a runtime.
+///
+/// # Errors
+///
+/// Returns an error if a script is invalid or no port is free.
 pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, DemoAgents)> {
     let mut running = DemoAgents(Vec::new());
     let mut agents = BTreeMap::new();
@@ -80,6 +87,7 @@ pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, D
         let script = Script::parse(text).with_context(|| format!("the script of {name}"))?;
         let (address, switch) = start(Arc::new(script), name).await?;
         running.0.push(switch);
+        // Proxied, so that the demo also shows the A2A cards and calls of the agents through the gateway.
         let address = A2aAddress::Url(format!("http://{address}"));
         let (version, expose) = (A2aVersion::V1_0, A2aExposure::Proxy);
         add(
@@ -106,7 +114,8 @@ pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, D
     Ok((Gateway::new(config)?, running))
 }
 
-/// Serves a script over A2A on a free port.
+/// Serves a script over A2A on a free port, by a gateway of its own in this process. Returns its address and the token
+/// that stops it.
 async fn start(script: Arc<Script>, name: &str) -> anyhow::Result<(SocketAddr, CancelToken)> {
     let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let gateway = Gateway::new(mock::configuration(script, name, free))?;
@@ -122,6 +131,8 @@ pub fn demo(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit
     finish("demo", run(args, out, notes), notes)
 }
 
+/// Serves the demo until a signal stops it. A port in use is replaced by a free one: a demo should start with one
+/// command.
 fn run(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> anyhow::Result<()> {
     let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     crate::runtime()?.block_on(async {
@@ -132,6 +143,8 @@ fn run(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> anyhow::R
             Err(error) => {
                 writeln!(notes, "{error}; using another port").ok();
                 let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+                // The address is part of the configuration, so the gateway is built again; the first agents stop when
+                // they are dropped.
                 let (gateway, others) = demo_gateway(free).await?;
                 agents = others;
                 Listening::bind(gateway).await?
@@ -146,6 +159,7 @@ fn run(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> anyhow::R
     })
 }
 
+/// Writes what can be tried, as commands that can be copied, with the address and the name of this program filled in.
 fn greet(address: SocketAddr, out: &mut dyn Write) -> std::io::Result<()> {
     let program = program();
     let gateway = format!("http://{address}");
@@ -184,14 +198,15 @@ fn greet(address: SocketAddr, out: &mut dyn Write) -> std::io::Result<()> {
     out.flush()
 }
 
-/// The input of a run for `curl`, with a new run id for each call.
+/// The input of a run for `curl`. The shell inserts the time as the run id, because a run id can be used only once.
 const INPUT: &str = concat!(
     r#"{"threadId":"t1","runId":"'$(date +%s%N)'","protocolVersion":"1.0","state":{},"messages":"#,
     r#"[{"id":"m1","role":"user","content":"Write about Rust"}],"tools":[],"context":[],"forwardedProps":{}}"#
 );
 
-/// Returns the command that starts this program in a shell: the name that it was started with if that has no folder (a shell found it, or a
-/// launcher names itself), its own name if it is on the path, else its full path.
+/// Returns the command that starts this program in a shell: the name that it was started with if that has no folder (a
+/// shell found it, or a launcher names itself), its own name if it is on the path, else its full path, quoted for a
+/// shell.
 fn program() -> String {
     let called = std::env::args_os().next().and_then(|name| name.into_string().ok());
     if let Some(name) = called.filter(|name| !name.is_empty() && !name.contains(['/', '\\'])) {

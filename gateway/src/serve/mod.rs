@@ -56,29 +56,38 @@ const LAST_CALL: Duration = Duration::from_secs(2);
 /// The counters of the transports, by their name in metrics. Counters with the same name are added.
 pub(crate) type TransportCounters = Vec<(&'static str, Counters)>;
 
-/// A gateway with bound sockets.
+/// A gateway with bound sockets that does not accept connections yet: [`serve`](Self::serve) starts that.
+///
+/// Binding and serving are separate, so that a command can report its addresses (port 0 is decided by the bind) and
+/// handle signals before the first request.
 #[derive(Debug)]
 pub struct Listening {
     gateway: Arc<Gateway>,
+    /// The A2A servers of all agents, shared by HTTP and gRPC: a task that one binding starts is visible in the other.
     a2a: Servers,
+    /// Servers of `server.listen`: all routes, gRPC included.
     servers: Vec<Server>,
     /// Servers of addresses for gRPC alone.
     grpc_servers: Vec<Server>,
     /// Servers of addresses for probes and metrics alone.
     admin_servers: Vec<Server>,
+    /// The routes of the gRPC services, mounted on both kinds of servers.
     grpc: Router,
     counters: TransportCounters,
     quotas: Quotas,
+    /// Cancelled by SIGTERM: the gateway is not ready, refuses new runs, and drains after `server.pre_stop`.
     leaving: CancelToken,
+    /// Cancelled by SIGINT or at the end of `pre_stop`: the servers stop accepting and drain.
     shutdown: CancelToken,
 }
 
 impl Listening {
-    /// Binds every configured address.
+    /// Binds every configured address. Must be called inside a runtime.
     ///
     /// # Errors
     ///
-    /// Returns an error if an address cannot be bound or a certificate cannot be read.
+    /// Returns an error if an address cannot be bound or a certificate cannot be read. Sockets that were bound before
+    /// are closed.
     pub async fn bind(gateway: Arc<Gateway>) -> anyhow::Result<Self> {
         let config = gateway.config();
         let leaving = CancelToken::new();
@@ -95,9 +104,12 @@ impl Listening {
         }
         let mut admin_servers = Vec::new();
         for address in &config.server.admin {
+            // Probes of an orchestrator use plain HTTP, and have no account for quotas. The admin port is for a private
+            // network.
             let plain = ServerConfig { tls: None, ..server_config(&config, ServerConfig::default())? };
             admin_servers.push(Server::bind(*address, plain).await?);
         }
+        // A reload replaces the certificates of these ports without closing connections.
         for tls in servers.iter().chain(&grpc_servers).filter_map(Server::tls) {
             gateway.renew_certificates_of(tls);
         }
@@ -121,6 +133,8 @@ impl Listening {
     }
 
     /// Serves `agent` over A2A at `/` too, and cuts connections where its script requests it.
+    ///
+    /// Used by `aqueduct mock` and `aqueduct demo`, whose agents are addressed as `http://host:port`, without a path.
     pub(crate) fn playing(mut self, agent: &str) -> Self {
         self.a2a = self.a2a.with_root(Some(agent));
         self
@@ -135,7 +149,11 @@ impl Listening {
         self
     }
 
-    /// Returns the bound addresses.
+    /// Returns the bound addresses of `server.listen`, with the ports that the system chose in place of port 0.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the system does not report the address of a socket.
     pub fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
         Ok(self.servers.iter().map(Server::local_addr).collect::<Result<_, _>>()?)
     }
@@ -161,6 +179,11 @@ impl Listening {
     }
 
     /// Serves until one of the tokens is cancelled and all runs and connections have ended.
+    ///
+    /// Cancel one of the tokens instead of dropping the future, which would cut every connection.
+    ///
+    /// The stop takes at most `server.pre_stop` plus `server.drain`, and some seconds to close connections, to end the
+    /// last runs and to export the last metrics.
     pub async fn serve(self) {
         let gateway = Arc::clone(&self.gateway);
         let (leaving, shutdown) = (self.leaving.clone(), self.shutdown.clone());
@@ -168,27 +191,33 @@ impl Listening {
         let stopped = CancelToken::new();
         let export = gateway.metrics_export().map(|export| probes.export_metrics(export, stopped.clone()));
         let export = export.map(tokio::spawn);
+        // Leases are renewed until the last run has ended, also while the gateway drains.
         let mut housekeeping = JoinSet::new();
         housekeeping.spawn(gateway.runs().clone().run_housekeeping());
         leave(&gateway, &leaving, &shutdown).await;
         let drain = gateway.config().server.drain;
         tracing::info!(runs = gateway.active_runs(), ?drain, "draining");
+        // Runs that another replica can resume leave now; the others have until `drain` is nearly over.
         gateway.runs().hand_over();
         let runs = gateway.runs().clone();
         let mut left = tokio::spawn(async move { runs.left().await });
         let last_call = tokio::spawn(last_call(Arc::clone(&gateway), drain.saturating_sub(LAST_CALL)));
+        // Each server ends when its connections have ended, or cuts them after `drain`.
         while let Some(drained) = tasks.join_next().await {
             let cut = drained.map(|drained| drained.cut).unwrap_or_default();
             if cut > 0 {
                 tracing::warn!(cut, "connections were cut because their runs did not end in time");
             }
         }
+        // All connections have ended. Runs without a watcher may remain: they end now, without waiting for the rest of
+        // `drain`.
         last_call.abort();
         gateway.runs().last_call();
         if tokio::time::timeout(LAST_CALL, &mut left).await.is_err() {
             left.abort();
             tracing::warn!(runs = gateway.active_runs(), "runs were left behind");
         }
+        // Metrics and spans are exported last, so that they include the ends of all runs.
         housekeeping.shutdown().await;
         stopped.cancel();
         if let Some(export) = export {
@@ -199,6 +228,14 @@ impl Listening {
     }
 
     /// Starts every server with its routes. Returns the probes, which read the counters of the servers.
+    ///
+    /// ```text
+    /// request ──► id, count, log ──► host and origin ──► authentication ──► route        server.listen
+    /// request ──► id, count, log ──────────────────────► authentication ──► gRPC route   server.grpc
+    /// request ──► probes and metrics                                                    server.admin
+    /// ```
+    ///
+    /// Probes on the main address skip authentication, and those that report no data skip the check of the host too.
     fn start(self) -> (JoinSet<Drained>, Probes) {
         let Self {
             gateway,
@@ -240,8 +277,8 @@ impl Listening {
     }
 }
 
-/// Returns the routes of a gateway that has no sockets, for a host that serves them itself: without admission, probes and
-/// quotas of connections.
+/// Returns the routes of a gateway that has no sockets, for a host that serves them itself: without admission, probes
+/// and quotas of connections.
 ///
 /// # Errors
 ///
@@ -255,11 +292,16 @@ pub fn router(gateway: &Arc<Gateway>) -> anyhow::Result<Router> {
 }
 
 /// Adds the layers that handle every request before its body is read.
+///
+/// The outermost layer, so that refused requests have an id and are counted too.
 fn layered(gateway: &Arc<Gateway>, router: Router) -> Router {
     requests::identified(router, gateway)
 }
 
 /// Waits for one of the tokens. After `leaving`, waits for `pre_stop`, so that load balancers stop sending requests.
+///
+/// Afterwards both tokens are cancelled and the gateway refuses new runs, whichever token came first. `shutdown` during
+/// `pre_stop` ends the wait.
 async fn leave(gateway: &Gateway, leaving: &CancelToken, shutdown: &CancelToken) {
     tokio::select! {
         biased;
@@ -276,11 +318,13 @@ async fn leave(gateway: &Gateway, leaving: &CancelToken, shutdown: &CancelToken)
     gateway.drain();
 }
 
+/// Ends the remaining runs when the drain is nearly over. Aborted if all connections end before.
 async fn last_call(gateway: Arc<Gateway>, after: Duration) {
     tokio::time::sleep(after).await;
     gateway.runs().last_call();
 }
 
+/// Returns the hosts and origins that the configuration admits. Loopback names are admitted by default.
 fn admission(config: &Config) -> Admission {
     let server = &config.server;
     Admission {
@@ -292,6 +336,12 @@ fn admission(config: &Config) -> Admission {
     }
 }
 
+/// Returns the configuration of a server: `base` with the limits, timeouts and certificates of the gateway's
+/// configuration.
+///
+/// # Errors
+///
+/// Returns an error if a file of `server.tls` cannot be read or is not a certificate or key.
 fn server_config(config: &Config, base: ServerConfig) -> anyhow::Result<ServerConfig> {
     let (settings, mut server) = (&config.server, base);
     server.limits.connections = settings.connections;
@@ -301,6 +351,7 @@ fn server_config(config: &Config, base: ServerConfig) -> anyhow::Result<ServerCo
     Ok(server)
 }
 
+/// Returns the configuration of the gRPC services; `server.merge` is the limit of one merged message of events.
 fn grpc_config(config: &Config) -> grpc::Config {
     let limits = grpc::Limits { merge_bytes: config.server.merge, ..grpc::Limits::default() };
     grpc::Config { limits, ..grpc::Config::default() }

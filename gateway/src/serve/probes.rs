@@ -4,7 +4,8 @@
 //! | route | `Host` | with `server.admin` |
 //! |---|---|---|
 //! | `/healthz`, `/readyz` | any: a kubelet uses the address of the pod | on both ports |
-//! | `/metrics`, `/readyz?verbose` | a name of the server, or an IP address | on the port of `server.admin` alone, any `Host` |
+//! | `/metrics` | a name of the server, or an IP address | on the port of `server.admin` alone, any `Host` |
+//! | `/readyz?verbose` | any; `verbose` is ignored | on the port of `server.admin`, with every agent |
 //!
 //! A host name that is not configured may be the name of a foreign page that resolves to this address (DNS rebinding),
 //! and metrics contain names of agents. An IP address cannot be rebound. These routes neither start nor show runs.
@@ -36,10 +37,11 @@ const READY_WITHIN: Duration = Duration::from_secs(1);
 /// The timeout of the last export of metrics when the gateway stops.
 const LAST_EXPORT: Duration = Duration::from_secs(2);
 
-/// The state that the probes read.
+/// The state that the probes read. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Probes {
     pub(super) gateway: Arc<Gateway>,
+    /// Counters of all servers, read when metrics are rendered.
     pub(super) counters: Arc<TransportCounters>,
     pub(super) quotas: Quotas,
 }
@@ -63,7 +65,8 @@ impl Probes {
         router.with_state(self.clone())
     }
 
-    /// Returns all metrics as `OpenMetrics` text.
+    /// Returns all metrics as `OpenMetrics` text, with the response time of the log measured now. If the log does not
+    /// respond, that one value is missing and rendering takes up to [`READY_WITHIN`].
     async fn render(&self) -> String {
         let log_latency = self.check_log().await.ok();
         let (gateway, transports) = (&self.gateway, &self.counters);
@@ -72,7 +75,8 @@ impl Probes {
         render(gateway.metrics(), &live)
     }
 
-    /// Exports metrics until `stop`, and their last values then.
+    /// Exports metrics at the configured interval until `stop`, and their last values then. A slow collector delays the
+    /// next export instead of queueing exports.
     pub(super) async fn export_metrics(self, export: MetricsExport, stop: CancelToken) {
         let mut ticks = tokio::time::interval(export.every());
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -92,7 +96,7 @@ impl Probes {
         }
     }
 
-    /// Reads from the log. Returns the response time.
+    /// Reads from the log. Returns the response time, or the reason why the log cannot be used now.
     async fn check_log(&self) -> Result<Duration, String> {
         let begun_at = Instant::now();
         match tokio::time::timeout(READY_WITHIN, self.gateway.log().check()).await {
@@ -103,10 +107,12 @@ impl Probes {
     }
 }
 
+/// `/healthz`: the process handles requests. It does not check the log, because a restart would not repair the log.
 async fn healthy() -> Response {
     json(&json!({ "status": "ok" }))
 }
 
+/// `/readyz` without details: 200, or 503 with the reason.
 async fn plain_readiness(State(probes): State<Probes>) -> Response {
     match is_ready(&probes).await {
         Ok(()) => json(&json!({ "status": "ready" })),
@@ -114,6 +120,7 @@ async fn plain_readiness(State(probes): State<Probes>) -> Response {
     }
 }
 
+/// Returns the reason if no new runs should be sent to this gateway: it is stopping, or its log does not respond.
 async fn is_ready(probes: &Probes) -> Result<(), String> {
     if probes.gateway.is_draining() {
         return Err("the gateway is stopping".to_owned());
@@ -121,12 +128,18 @@ async fn is_ready(probes: &Probes) -> Result<(), String> {
     probes.check_log().await.map(drop)
 }
 
+/// The query of `/readyz` on the port of `server.admin`.
 #[derive(Debug, Deserialize)]
 struct ReadinessQuery {
     /// Set to include the agents.
     verbose: Option<String>,
 }
 
+/// `/readyz` on the port of `server.admin`. With `verbose`:
+///
+/// ```text
+/// {"status":"ready","version":"…","draining":false,"runs":2,"agents":{"team":{"status":"ok","inFlight":1,…}}}
+/// ```
 async fn readiness(State(probes): State<Probes>, Query(query): Query<ReadinessQuery>) -> Response {
     if query.verbose.is_none() {
         return plain_readiness(State(probes)).await;
@@ -161,12 +174,14 @@ fn agents(gateway: &Gateway) -> Value {
     Value::Object(agents.collect())
 }
 
-/// Returns the result of the last calls to an agent.
+/// Returns the result of the last calls to an agent. `local` for an agent that is not remote, and for an unknown name.
 pub(super) fn health_of(gateway: &Gateway, agent: &str) -> Value {
     let health = gateway.agent(agent).and_then(|agent| agent.health());
     health.map_or_else(|| json!({ "status": "local" }), |health| shown(&health))
 }
 
+/// Returns the health as JSON. `unavailable`: the circuit is open, and calls are refused without being sent; `failing`:
+/// the last calls failed; `unknown`: there was no call yet.
 fn shown(health: &AgentHealth) -> Value {
     let status = match (health.is_available, health.failures, health.answered_ago) {
         (false, ..) => "unavailable",
@@ -185,6 +200,7 @@ fn shown(health: &AgentHealth) -> Value {
     })
 }
 
+/// `/metrics`, for Prometheus.
 async fn metrics(State(probes): State<Probes>) -> Response {
     let mut response = Response::new(Body::from(probes.render().await));
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -192,6 +208,7 @@ async fn metrics(State(probes): State<Probes>) -> Response {
     response
 }
 
+/// Any other path on the port of `server.admin`: a request for an agent was sent to the wrong port.
 async fn elsewhere() -> Response {
     let message = "this port answers GET /healthz, /readyz and /metrics alone: agents are at `server.listen`";
     Refusal::new(StatusCode::NOT_FOUND, "not_found", message).into_response()

@@ -54,7 +54,8 @@ impl Origin {
         origin
     }
 
-    /// Reads the configuration and applies it if it is valid. Errors are logged, and nothing changes.
+    /// Reads the configuration and applies it if it is valid. Errors are logged, and nothing changes: the gateway
+    /// continues with the configuration that it has. `why` is the trigger, for the log.
     fn reload(&self, gateway: &Gateway, why: &str) {
         let read = load_config(&self.file, self.environment.iter().cloned());
         match read.and_then(|config| gateway.reload(config)) {
@@ -65,7 +66,12 @@ impl Origin {
         }
     }
 
-    /// Spawns a task that reloads on SIGHUP, and when files change if `server.watch` is set.
+    /// Spawns a task that reloads on SIGHUP, and one that reloads when files change if `server.watch` is set. Both end
+    /// with the runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the system refuses the handler of SIGHUP.
     pub(super) fn follow(self, gateway: &Arc<Gateway>) -> anyhow::Result<()> {
         let origin = Arc::new(self);
         #[cfg(unix)]
@@ -86,6 +92,10 @@ impl Origin {
         Ok(())
     }
 
+    /// Polls the files and reloads once they have not changed for one interval.
+    ///
+    /// Polling works on every file system, including mounted volumes whose changes the system does not report. A reload
+    /// that fails is not repeated until a file changes again.
     async fn watch(&self, gateway: &Gateway) {
         let mut seen = self.stamps.clone();
         let mut has_changed = false;

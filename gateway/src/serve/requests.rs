@@ -26,21 +26,27 @@ use tracing::Instrument as _;
 use crate::service::Gateway;
 use crate::telemetry::metrics::{RefusalLabels, RequestLabels};
 
+/// The header of the request id, in requests and responses.
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest request id of a caller, in characters. A UUID has 36; more would be a payload in the logs.
 const LONGEST: usize = 64;
 
 /// Gives every request of the router its id and its surface, and counts it.
+///
+/// The outermost layer: requests that admission, authentication or a quota refuses are counted and logged like others.
 pub(super) fn identified(router: Router, gateway: &Arc<Gateway>) -> Router {
     router.layer(from_fn_with_state(Arc::clone(gateway), identify))
 }
 
+/// Handles one request inside a span with its id. For a stream, count and log describe its head: the body is sent after
+/// this function has returned.
 async fn identify(State(gateway): State<Arc<Gateway>>, mut request: Request, next: Next) -> Response {
     let id = request.headers().get(&HEADER).and_then(given).unwrap_or_else(made);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let surface = surface_of(&path);
     request.extensions_mut().insert(Surface(surface));
     let page = Page::of(&method, request.headers());
+    // The field `trace` is filled in when a run starts, if its trace is exported.
     let span = tracing::info_span!("request", id, %method, path, trace = tracing::field::Empty);
     async move {
         let begun_at = Instant::now();
@@ -61,8 +67,12 @@ async fn identify(State(gateway): State<Arc<Gateway>>, mut request: Request, nex
 }
 
 /// Returns the surface of a path, as metrics name it.
+///
+/// A fixed set of names: paths are chosen by callers, and must not become metric labels. A test checks that every route
+/// has a surface.
 fn surface_of(path: &str) -> &'static str {
     let mut segments = path.trim_start_matches('/').split('/');
+    // The first and the third segment: `/agents/{name}/ws`.
     match (segments.next().unwrap_or_default(), segments.nth(1)) {
         ("ws", _) | ("agents", Some("ws")) => "ws",
         ("agents" | "runs" | "threads", _) => "agui",
@@ -94,6 +104,7 @@ impl Completed<'_> {
         self.gateway.agent(name).map(|agent| agent.name.clone()).unwrap_or_default()
     }
 
+    /// Counts the request by surface, agent and status, and a refusal by its code.
     fn count(&self, response: &Response) {
         let (surface, metrics) = (self.surface, self.gateway.metrics());
         let status = response.status().as_u16();
@@ -104,6 +115,8 @@ impl Completed<'_> {
         }
     }
 
+    /// Logs a refusal always, at `warn` if the gateway or an agent is at fault; any other response at `info` if
+    /// `log.access` is set, else at `debug`.
     fn log(&self, response: &Response) {
         let (status, ms) = (response.status().as_u16(), self.ms);
         let Some((code, reason)) = refusal_of(response) else {
@@ -124,6 +137,9 @@ impl Completed<'_> {
 }
 
 /// Returns the code and the reason if the response is a refusal.
+///
+/// In this order: the reason that the gateway attached; a gRPC status other than OK, whose HTTP status is 200; an HTTP
+/// error status that a library produced, such as 405.
 fn refusal_of(response: &Response) -> Option<(Cow<'static, str>, Cow<'_, str>)> {
     if let Some(RefusalReason { code, message }) = response.extensions().get() {
         return Some((Cow::Borrowed(code), Cow::Borrowed(message)));
@@ -139,7 +155,7 @@ fn refusal_of(response: &Response) -> Option<(Cow<'static, str>, Cow<'_, str>)> 
     is_refusal.then(|| (format!("http_{}", status.as_u16()).into(), Cow::Borrowed(reason)))
 }
 
-/// Returns the configuration key that decides a refusal; empty if none does.
+/// Returns the configuration key that decides a refusal, so that the log line names what to change; empty if none does.
 fn key_of(code: &str) -> &'static str {
     match code {
         "host_not_allowed" => "server.hosts",
@@ -159,13 +175,15 @@ fn key_of(code: &str) -> &'static str {
     }
 }
 
-/// A request that a browser sends for a page of another origin.
+/// A request that a browser may have sent for a page of another origin. A page whose preflight fails sees only a
+/// network error, so the reason has to be in the log of the gateway.
 struct Page {
     origin: Option<String>,
     is_preflight: bool,
 }
 
 impl Page {
+    /// Reads the headers, before the request is moved into its route.
     fn of(method: &Method, headers: &HeaderMap) -> Self {
         let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
         let is_preflight =
@@ -200,7 +218,8 @@ fn given(value: &HeaderValue) -> Option<String> {
     is_id.then(|| text.to_owned())
 }
 
-/// Returns an id that is unique in the process and differs from those of an earlier process.
+/// Returns an id that is unique in the process and differs from those of an earlier process: a counter, hashed with a
+/// random key. It is not a secret.
 fn made() -> String {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -1,4 +1,16 @@
 //! The routes: one table, from which the router is built and over which the tests of access run.
+//!
+//! ```text
+//! router ──┬ /agents, /runs, /threads      AG-UI      (`aqueduct::agui`)   body ≤ server.body
+//!          ├ /a2a/{name}/…  ── proxied ──► A2A        (`aqueduct::a2a`)    body ≤ server.body
+//!          ├ /inspector/…                  inspector                       body ≤ inspector.trace
+//!          ├ /ws, /agents/{name}/ws        WebSocket  (`aqueduct::ws`)
+//!          ├ /{service}/{method}           gRPC       (`aqueduct::grpc`)
+//!          └ everything else               `elsewhere`: the A2A agent at `/`, the inspector, or 404
+//! ```
+//!
+//! The surfaces build their own routes; the table describes them. A test compares both, so that no path exists whose
+//! access is not tested.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -53,6 +65,7 @@ pub struct Route {
     kind: Kind,
 }
 
+/// The part of the gateway that serves a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A route of the probes.
@@ -62,6 +75,7 @@ enum Kind {
     Surface,
 }
 
+/// Returns one line of the table.
 const fn route(method: &'static str, path: &'static str, access: Access, kind: Kind) -> Route {
     Route { method, path, access, kind }
 }
@@ -97,6 +111,7 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/inspector/verify", Access::List, Kind::Inspector(inspector::Part::Verify)),
 ];
 
+/// The state of the gateway's own handlers. Cheap to clone: axum clones it for every request.
 #[derive(Debug, Clone)]
 pub(super) struct Shared {
     pub(super) gateway: Arc<Gateway>,
@@ -113,12 +128,14 @@ pub(crate) fn router(gateway: &Arc<Gateway>, a2a: &Servers, sockets: &ws::Endpoi
         Shared { gateway: Arc::clone(gateway), a2a: a2a.clone(), inspector: inspector::Work::default() };
     let agui = aqueduct::agui::router_with(gateway.runs(), agui::protocol(gateway), stream_options(config));
     let a2a = a2a.router_of_all().layer(from_fn_with_state(shared.clone(), proxied));
+    // The server enforces the largest limit of all routes; routes with a smaller one are limited here.
     let within = |router: Router, longest: usize| {
         if longest >= longest_body(config) {
             return router;
         }
         router.layer(map_request(move |request| ready(limit_body(request, longest))))
     };
+    // Without `inspector.enabled` these paths do not exist: they lead to `elsewhere`.
     let mut inspector = Router::new();
     for route in ROUTES {
         match route.kind {
@@ -150,16 +167,19 @@ pub(super) fn longest_body(config: &Config) -> usize {
     config.server.body.max(of_inspector)
 }
 
-/// Lowers the body limit of a request.
+/// Lowers the body limit of a request. A longer body fails while it is read, with 413.
 fn limit_body(mut request: Request, longest: usize) -> Request {
     DefaultBodyLimit::max(longest).apply(&mut request);
     request.with_limited_body()
 }
 
+/// Returns the options of AG-UI streams: with event ids, by which a client resumes, and with merged deltas for slow
+/// readers.
 fn stream_options(config: &Config) -> StreamOptions {
     StreamOptions { ids: true, merge_bytes: config.server.merge, ..StreamOptions::default() }
 }
 
+/// Returns a JSON response with the status 200.
 pub(super) fn json(value: &serde_json::Value) -> Response {
     let mut response = Response::new(Body::from(value.to_string()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -167,6 +187,8 @@ pub(super) fn json(value: &serde_json::Value) -> Response {
 }
 
 /// Forwards a call to an A2A agent, or passes it to the gateway's own server (`next`).
+///
+/// A layer around the A2A routes, so it sees every path below `/a2a/`, also those of agents that a reload adds later.
 async fn proxied(
     State(shared): State<Shared>,
     Path(path): Path<HashMap<String, String>>,
@@ -184,6 +206,9 @@ async fn proxied(
 }
 
 /// Looks up a card without the name of an agent: that of a proxied agent, or one of the gateway's own.
+///
+/// Clients that resolve the well-known path relative to `/a2a/{name}` request `/a2a/.well-known/agent-card.json`. With
+/// several candidates the request is refused, and the message names the path of a card.
 async fn look_up(shared: &Shared, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let Some(name) = shared.a2a.looked_up(&parts) else { return several_agents().into_response() };
@@ -197,6 +222,9 @@ async fn look_up(shared: &Shared, request: Request, next: Next) -> Response {
 }
 
 /// Handles requests that match no route: serves an A2A agent at `/`, if there is one.
+///
+/// A gRPC client receives `UNIMPLEMENTED` as gRPC status, because it does not read an HTTP body; a browser at `/` is
+/// redirected to the inspector; anything else receives 404.
 async fn elsewhere(State(shared): State<Shared>, request: Request) -> Response {
     let kind = request.headers().get(header::CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {

@@ -1,7 +1,14 @@
 //! Builds the message to the agent from the input of a run.
 //!
-//! Only new content is sent: the user's last message, or the replies to pending interrupts. The agent keeps the history
-//! of the context.
+//! Only new content is sent, because the agent keeps the history of the context. What is new, first match:
+//!
+//! 1. replies to interrupts (`resume`), each in the shape that its framework expects;
+//! 2. results of tools that the frontend executed, if a task waits for them;
+//! 3. the user's text as the reply to interrupts that expect a shape;
+//! 4. the content of the user's last message.
+//!
+//! An action on an A2UI surface is added to any of these. The data of a frontend beside the message (state,
+//! tools) becomes metadata: [`frontend`](crate::frontend).
 
 use aqueduct_core::block::Custom;
 use aqueduct_core::{ContentBlock, InterruptId, InterruptReply, RunInput, wellknown};
@@ -61,10 +68,12 @@ pub fn answering(
     }
 }
 
+/// Returns `true` if a framework expects the reply to one of these interrupts in a shape of its own.
 fn is_shaped(interrupts: &[InterruptId]) -> bool {
     interrupts.iter().any(|id| Shape::of_id(id.as_str()) != Shape::Words)
 }
 
+/// Returns the text blocks of a message, joined.
 fn words(message: &aqueduct_core::Message) -> String {
     let texts = message.contents.iter().filter_map(|block| match block {
         ContentBlock::Text(text) => Some(&*text.text),
@@ -78,6 +87,7 @@ pub fn parts(contents: &[ContentBlock]) -> Vec<Part<'static>> {
     contents.iter().filter_map(part).collect()
 }
 
+/// Converts one block, or returns `None` for content that is not the user's.
 fn part(block: &ContentBlock) -> Option<Part<'static>> {
     match block {
         ContentBlock::Text(text) => Some(Part::text(text.text.to_string())),
@@ -87,6 +97,8 @@ fn part(block: &ContentBlock) -> Option<Part<'static>> {
     }
 }
 
+/// Converts a file into a file part, data into a data part, and any other custom block into a data part that
+/// names its kind.
 fn custom_part(custom: &Custom) -> Part<'static> {
     let field = |key: &str| custom.value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let content = match &*custom.name {

@@ -1,4 +1,16 @@
 //! Encodes calls as JSON-RPC requests: the method names of both versions, and their parameters.
+//!
+//! ```text
+//! Call::GetTask { id: "t", history_length: Some(2) }
+//! 1.0 ► POST {"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t","historyLength":2}}      a2a-version: 1.0
+//! 0.3 ► POST {"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"t","historyLength":2}}    no version header
+//! ```
+//!
+//! The server's reader of the same parameters is in module `server` (`params`). REST shares the parameters of
+//! messages, lists and push configurations ([`rest`](crate::rest)).
+//!
+//! Not here: the response ([`wire::frame`](crate::wire::frame)), and credentials, which the caller of a request
+//! adds.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +19,7 @@ use crate::card::Endpoint;
 use crate::error::Error;
 use crate::version::{Binding, EVENT_STREAM, JSON, Version, headers};
 
-/// Returns the name of a call's method, or `None` if the version has none.
+/// Returns the name of a call's method, or `None` if the version has none: `ListTasks` is new in 1.0.
 pub fn method(call: &Call, version: Version) -> Option<&'static str> {
     let (v1, v03) = match call {
         Call::SendMessage(_) => ("SendMessage", Some("message/send")),
@@ -36,17 +48,22 @@ pub fn method(call: &Call, version: Version) -> Option<&'static str> {
     }
 }
 
-/// Encodes a call.
+/// Encodes a call as a `POST` to the endpoint's address. `id` is the JSON-RPC id; the caller chooses it, and the
+/// response repeats it.
+///
+/// A stream is requested by its method; the header `accept` says so too. Parameters are omitted if there are
+/// none.
 ///
 /// # Errors
 ///
-/// Returns an error if the version has no such method.
+/// Returns [`Error::NotInVersion`] if the version has no such method.
 pub fn request(endpoint: &Endpoint, call: &Call, id: u64) -> Result<HttpRequest, Error> {
     let version = endpoint.version;
     let Some(method) = method(call, version) else {
         return Err(Error::NotInVersion { method: "ListTasks", version: version.as_str() });
     };
     let mut params = params(call, version);
+    // The tenant that the card names must be in every request (spec 8.3.2).
     if version == Version::V1 && !endpoint.tenant.is_empty() {
         params.insert("tenant".to_owned(), endpoint.tenant.clone().into());
     }
@@ -69,6 +86,8 @@ pub fn request(endpoint: &Endpoint, call: &Call, id: u64) -> Result<HttpRequest,
     })
 }
 
+/// Returns the parameters of a call. The versions differ in the names for push configurations: 0.3 uses `id` for
+/// the task.
 fn params(call: &Call, version: Version) -> Map<String, Value> {
     let mut params = Map::new();
     let mut put = |key: &str, value: Value| {
@@ -113,6 +132,13 @@ fn params(call: &Call, version: Version) -> Map<String, Value> {
 }
 
 /// Returns the parameters of a message: the body of both bindings.
+///
+/// | | 1.0 | 0.3 JSON-RPC | 0.3 REST |
+/// |---|---|---|---|
+/// | return before the end | `returnImmediately: true` | `blocking: false` | `blocking: false` |
+/// | push configuration | `taskPushNotificationConfig` | `pushNotificationConfig` | `pushNotification` |
+///
+/// `blocking` is always written in 0.3: servers differ in what an absent one means.
 pub(crate) fn send_params(send: &SendMessage, version: Version, binding: Binding) -> Map<String, Value> {
     let dialect = binding.dialect(version);
     let mut configuration = Map::new();
@@ -151,6 +177,7 @@ pub(crate) fn send_params(send: &SendMessage, version: Version, binding: Binding
     params
 }
 
+/// Returns the parameters of a list, as JSON values. REST writes the same fields into its query.
 fn list_params(list: &ListTasks) -> Map<String, Value> {
     list_fields(list).map(|(key, value)| (key.to_owned(), value)).collect()
 }
@@ -171,6 +198,8 @@ pub(crate) fn list_fields(list: &ListTasks) -> impl Iterator<Item = (&'static st
     .filter_map(|(key, value)| Some((key, value?)))
 }
 
+/// Returns the parameters that register a push configuration: the configuration itself in 1.0, beside its task in
+/// 0.3.
 fn push_params(config: &PushConfig, version: Version) -> Map<String, Value> {
     match (version, push_json(config, version)) {
         (Version::V1, Value::Object(object)) => object,

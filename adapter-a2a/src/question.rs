@@ -31,14 +31,20 @@ pub(crate) enum Shape {
     Approval { request: String },
 }
 
-/// One interrupt of a framework.
+/// One interrupt of a framework, found in the data of an `input-required` message.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Question {
+    /// The shape of the reply. It is stored in the id of the interrupt.
     pub(crate) shape: Shape,
+    /// The text to show to the user; `None` if the data contains none.
     pub(crate) words: Option<String>,
+    /// The JSON schema of the reply, for frontends that show a form.
     pub(crate) schema: Option<Value>,
 }
 
+/// The marks of the shapes in the ids of interrupts: `{task}:adk={function}={call}`, `{task}:strands={interrupt}`
+/// and so on. Ids of frameworks may contain `=` and `:`; the first mark in the id counts, and all behind it
+/// belongs to the framework.
 const ADK: &str = ":adk=";
 const STRANDS: &str = ":strands=";
 const LANGGRAPH: &str = ":langgraph=";
@@ -51,6 +57,7 @@ const WORDS: [&str; 9] =
 
 impl Shape {
     /// Returns the id of an interrupt of that task, or `None` if the shape needs no id of its own.
+    /// [`Shape::of_id`] is the inverse.
     pub(crate) fn id(&self, task: &str) -> Option<String> {
         match self {
             Self::Words => None,
@@ -61,7 +68,8 @@ impl Shape {
         }
     }
 
-    /// Returns the shape that an interrupt's id names.
+    /// Returns the shape that an interrupt's id names. An id without a mark, also of another adapter, expects
+    /// plain text or data.
     pub(crate) fn of_id(id: &str) -> Self {
         let after = |mark: &str| id.split_once(mark).map(|(_, rest)| rest.to_owned());
         if let Some((name, call)) = after(ADK).as_deref().and_then(|rest| rest.split_once('=')) {
@@ -75,7 +83,8 @@ impl Shape {
     }
 }
 
-/// Returns the interrupts in the parts of an `input-required` message and in the form that came before it.
+/// Returns the interrupts in the parts of an `input-required` message. Only if they contain none, those in `form`
+/// are returned: the artifact with which `LangGraph` asks precedes the message.
 pub(crate) fn questions(parts: &[Part<'_>], form: Option<&Value>) -> Vec<Question> {
     let mut found: Vec<Question> = parts.iter().flat_map(of_part).collect();
     if found.is_empty() {
@@ -84,11 +93,12 @@ pub(crate) fn questions(parts: &[Part<'_>], form: Option<&Value>) -> Vec<Questio
     found
 }
 
-/// Returns the text of an interrupt that consists of data only.
+/// Returns the text of an interrupt that consists of data only: that of the first data part, or else of the form.
 pub(crate) fn words_of_data(parts: &[Part<'_>], form: Option<&Value>) -> Option<String> {
     parts.iter().find_map(Part::data_value).as_ref().or(form).map(words_of)
 }
 
+/// Returns the interrupts in one part. Strands can ask several questions in one part, the others ask one.
 fn of_part(part: &Part<'_>) -> Vec<Question> {
     let Some(data) = part.data_value() else { return Vec::new() };
     let metadata = part.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
@@ -99,10 +109,19 @@ fn of_part(part: &Part<'_>) -> Vec<Question> {
     interrupts.into_iter().flatten().filter_map(of_strands).collect()
 }
 
+/// Returns a non-empty string member.
 fn text(value: &Value, key: &str) -> Option<String> {
     value.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
+/// Recognises a long-running function call of Google ADK. Its metadata distinguish it from the echo of a call
+/// that has ended.
+///
+/// ```text
+/// {"data":{"id":"adk-1","name":"adk_request_confirmation","args":{"toolConfirmation":{"hint":"Delete?"}}},
+///  "metadata":{"adk_type":"function_call","adk_is_long_running":true}}
+/// ► shape AdkFunction { name: "adk_request_confirmation", call: "adk-1" }, words "Delete?"
+/// ```
 fn of_adk(data: &Value, metadata: &Map<String, Value>) -> Option<Question> {
     let is_call = metadata.get("adk_type").and_then(Value::as_str) == Some("function_call");
     let waits = metadata.get("adk_is_long_running") == Some(&Value::Bool(true));
@@ -112,6 +131,7 @@ fn of_adk(data: &Value, metadata: &Map<String, Value>) -> Option<Question> {
     }
     let args = data.get("args").cloned().unwrap_or_default();
     let hint = args.get("toolConfirmation").and_then(|confirmation| text(confirmation, "hint"));
+    // A confirmation asks about another call; without a hint, that call is the text: `delete({"id":1})`.
     let asked = args.get("originalFunctionCall").unwrap_or(data);
     let words = hint.or_else(|| text(&args, "question")).unwrap_or_else(|| {
         let args = asked.get("args").unwrap_or(&Value::Null);
@@ -123,6 +143,7 @@ fn of_adk(data: &Value, metadata: &Map<String, Value>) -> Option<Question> {
     Some(Question { shape: Shape::AdkFunction { name, call }, words: Some(words), schema })
 }
 
+/// Recognises the approval request of Agent Framework, in the spellings of its Python and .NET versions.
 fn of_approval(data: &Value) -> Option<Question> {
     let kind = text(data, "type").or_else(|| text(data, "$type"))?;
     if !matches!(kind.as_str(), "function_approval_request" | "functionApprovalRequest") {
@@ -137,6 +158,7 @@ fn of_approval(data: &Value) -> Option<Question> {
     Some(Question { shape: Shape::Approval { request }, words, schema: Some(schema) })
 }
 
+/// Recognises one interrupt of Strands. The reason is the text; it can be any JSON.
 fn of_strands(interrupt: &Value) -> Option<Question> {
     let id = text(interrupt, "interruptId").or_else(|| text(interrupt, "id"))?;
     let words = match interrupt.get("reason") {
@@ -146,6 +168,7 @@ fn of_strands(interrupt: &Value) -> Option<Question> {
     Some(Question { shape: Shape::Strands { interrupt: id }, words, schema: None })
 }
 
+/// Recognises one interrupt in the artifact of `LangGraph`: `{"id", "value", "response_schema"}`.
 fn of_langgraph(data: &Value) -> Option<Question> {
     let words = words_of(data.get("value")?);
     let schema = data.get("response_schema").filter(|schema| schema.is_object()).cloned();
@@ -163,7 +186,8 @@ fn words_of(value: &Value) -> String {
     }
 }
 
-/// Encodes replies in the shape that each interrupt expects.
+/// Encodes replies in the shape that each interrupt expects, in their order. Several replies for `LangGraph`
+/// become one part, because a graph is resumed once, with a value per interrupt.
 pub(crate) fn reply_parts(replies: &[InterruptReply]) -> Vec<Part<'static>> {
     let resumed: Vec<_> = replies.iter().filter(|reply| is_langgraph(reply)).collect();
     let mut parts: Vec<Part<'static>> = Vec::new();
@@ -177,15 +201,18 @@ pub(crate) fn reply_parts(replies: &[InterruptReply]) -> Vec<Part<'static>> {
     parts
 }
 
+/// Returns `true` if the reply is for `LangGraph`.
 fn is_langgraph(reply: &InterruptReply) -> bool {
     matches!(Shape::of_id(reply.id.as_str()), Shape::LangGraph { .. })
 }
 
+/// Returns the interrupt of `LangGraph` and the value to resume it with.
 fn by_interrupt(reply: &InterruptReply) -> Option<(String, Value)> {
     let Shape::LangGraph { interrupt } = Shape::of_id(reply.id.as_str()) else { return None };
     Some((interrupt, answer(reply)))
 }
 
+/// Encodes one reply.
 fn reply_part(reply: &InterruptReply) -> Vec<Part<'static>> {
     match Shape::of_id(reply.id.as_str()) {
         Shape::Words => plain_parts(reply),
@@ -205,6 +232,7 @@ fn reply_part(reply: &InterruptReply) -> Vec<Part<'static>> {
             value => vec![Part::data(&json!({ "resume": value }))],
         },
         Shape::Approval { request } => {
+            // An unclear answer approves nothing.
             let approved = is_yes(reply).unwrap_or(false);
             let kind = "function_approval_response";
             vec![Part::data(&json!({"type": kind, "id": request, "approved": approved}))]
@@ -239,7 +267,8 @@ fn answer(reply: &InterruptReply) -> Value {
     }
 }
 
-/// Returns whether the user agreed, or `None` if that is not clear.
+/// Returns whether the user agreed, or `None` if that is not clear. Users of text frontends type words, also in
+/// other languages.
 fn is_yes(reply: &InterruptReply) -> Option<bool> {
     if !reply.resolved {
         return Some(false);

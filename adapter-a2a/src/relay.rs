@@ -26,7 +26,7 @@ pub use scope::{
 /// The JSON-RPC code for errors that the caller did not cause.
 const INTERNAL_ERROR: i64 = -32603;
 
-/// The kind of a call, as far as a proxy distinguishes it.
+/// The kind of a call, as far as a proxy distinguishes it. Both versions and both bindings have all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassingKind {
     /// Sends a message: starts or continues a task.
@@ -39,11 +39,17 @@ pub enum PassingKind {
     Cancel,
     /// Reads the extended card, which requires authentication.
     ExtendedCard,
-    /// Anything else.
+    /// Anything else: lists, push configurations, and what is not part of the protocol. Forwarded like any call.
     Other,
 }
 
-/// A call that is being forwarded to an agent.
+/// A call that is being forwarded to an agent. Borrows from the body; a body that cannot be parsed is a call of
+/// kind [`PassingKind::Other`] without ids.
+///
+/// ```text
+/// {"jsonrpc":"2.0","id":7,"method":"SendMessage","params":{"message":{"messageId":"m","taskId":"t"}}}
+/// ► kind Send, task_id "t", message_id "m", version 1.0, id "7"
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PassingCall<'b> {
@@ -57,13 +63,17 @@ pub struct PassingCall<'b> {
     pub message_id: Cow<'b, str>,
     /// The version of the call, derived from its method or path; `None` if it could be either.
     pub version: Option<Version>,
-    /// The JSON text of its JSON-RPC id.
+    /// The JSON text of its JSON-RPC id (`7`, `"x"`), for the response. `None` over REST.
     pub id: Option<&'b str>,
+    /// The complete body, to which the offsets of edits refer.
     body: &'b str,
     /// The text of the parameters: the complete body in REST.
     params: Option<&'b str>,
+    /// The text of the message; `None` for calls that send none.
     message: Option<&'b str>,
+    /// The text of the message's metadata, of whatever type.
     message_metadata: Option<&'b str>,
+    /// The text of the call's metadata, of whatever type.
     metadata: Option<&'b str>,
 }
 
@@ -74,7 +84,8 @@ type Edit = (usize, usize, String);
 type Members<'b> = BTreeMap<Cow<'b, str>, &'b RawValue>;
 
 impl<'b> PassingCall<'b> {
-    /// Parses the body of a JSON-RPC call.
+    /// Parses the body of a JSON-RPC call. Never fails: what cannot be read is empty, and the agent refuses the
+    /// call itself.
     pub fn of_jsonrpc(body: &'b str) -> Self {
         let top = members(body);
         let method = top.get("method").and_then(|raw| text(raw)).unwrap_or_default();
@@ -98,7 +109,8 @@ impl<'b> PassingCall<'b> {
         call
     }
 
-    /// Parses a REST call: its method, its path below the interface's address, and its body.
+    /// Parses a REST call: its method, its path below the interface's address, and its body. The task id of the
+    /// path is not percent-decoded.
     pub fn of_rest(method: &str, path: &'b str, body: &'b str) -> Self {
         let path = path.split('?').next().unwrap_or_default();
         let last = path.rsplit('/').next().unwrap_or_default();
@@ -121,6 +133,7 @@ impl<'b> PassingCall<'b> {
         call
     }
 
+    /// Reads the members that both bindings have: the message and its ids, and both metadata.
     fn new(kind: PassingKind, body: &'b str, params: &Members<'b>) -> Self {
         let text_of = |from: &Members<'b>, name: &str| from.get(name).and_then(|raw| text(raw));
         let raw_of = |from: &Members<'b>, name: &str| from.get(name).map(|raw| raw.get());
@@ -164,6 +177,8 @@ impl<'b> PassingCall<'b> {
 
     /// Returns the edit that sets an entry in the metadata of the call.
     fn entry_edit(&self, key: &str, value: &str) -> Option<Edit> {
+        // Four cases: no metadata, metadata that are not an object (replaced), a known entry (its value
+        // replaced), and an object without the entry (inserted at its beginning).
         let entry = format!("{}:{}", Value::from(key), Value::from(value));
         let Some(object) = self.metadata else {
             let params = self.params?;
@@ -190,6 +205,8 @@ impl<'b> PassingCall<'b> {
         let object = self.message_metadata.filter(|object| is_object(object))?;
         let inside = members(object);
         let value = inside.get(key)?.get();
+        // The value is found by its place, and its name by reading backwards from it. One comma beside the entry
+        // goes with it: the one after it, or else the one before.
         let at = self.offset(value)? - self.offset(object)?;
         let (before, after) = (object.get(..at)?, object.get(at + value.len()..)?);
         let name = before.trim_end().strip_suffix(':')?.trim_end().strip_suffix('"')?;
@@ -211,6 +228,7 @@ impl<'b> PassingCall<'b> {
         let info = json!([{
             "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "aqueduct",
         }]);
+        // Without a JSON-RPC id the call is one of REST.
         let Some(id) = self.id else {
             let name = if status == 504 { "DEADLINE_EXCEEDED" } else { "UNAVAILABLE" };
             let error = json!({ "code": status, "status": name, "message": message, "details": info });
@@ -220,7 +238,8 @@ impl<'b> PassingCall<'b> {
         (200, format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}"))
     }
 
-    /// Returns the offset of a slice of the body.
+    /// Returns the offset of a slice of the body. Members are slices of the text that they were parsed from, so
+    /// the difference of the addresses is their offset.
     fn offset(&self, part: &str) -> Option<usize> {
         part.as_ptr().addr().checked_sub(self.body.as_ptr().addr())
     }
@@ -235,15 +254,18 @@ fn version_of(method: &str) -> Option<Version> {
     }
 }
 
+/// Returns `true` for the text of an object. Texts of members have no leading whitespace.
 fn is_object(text: &str) -> bool {
     text.starts_with('{')
 }
 
-/// Returns the members of an object; none for anything else.
+/// Returns the members of an object, each as its text; none for anything else. Of repeated members the last
+/// counts.
 fn members(text: &str) -> Members<'_> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
+/// Returns the value of a JSON string, or `None` for another type. Borrowed unless it has escapes.
 fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let quoted = raw.get();
     let plain = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));

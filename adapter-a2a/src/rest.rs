@@ -12,11 +12,17 @@ use crate::error::Error;
 use crate::jsonrpc::{list_fields, push_json, send_params};
 use crate::version::{Binding, EVENT_STREAM, Version, headers};
 
-/// Encodes a call.
+/// Encodes a call as method, address, headers and body.
+///
+/// ```text
+/// Call::CancelTask { id: "t/1" } to https://agent/a2a
+/// 1.0 ► POST https://agent/a2a/tasks/t%2F1:cancel       {}
+/// 0.3 ► POST https://agent/a2a/v1/tasks/t%2F1:cancel    {}
+/// ```
 ///
 /// # Errors
 ///
-/// Returns an error if the binding has no such call.
+/// Returns [`Error::NotInVersion`] if the version has no such call (`ListTasks` in 0.3).
 pub fn request(endpoint: &Endpoint, call: &Call) -> Result<HttpRequest, Error> {
     let version = endpoint.version;
     let (method, path) = route(call, version)?;
@@ -47,6 +53,11 @@ pub fn request(endpoint: &Endpoint, call: &Call) -> Result<HttpRequest, Error> {
     })
 }
 
+/// Returns the method and the path of a call, below the prefix of the version and the tenant.
+///
+/// # Errors
+///
+/// Returns [`Error::NotInVersion`] for a call that the version does not have.
 fn route(call: &Call, version: Version) -> Result<(&'static str, String), Error> {
     let task = |id: &str| format!("/tasks/{}", encode_segment(id));
     let configs = |id: &str| format!("{}/pushNotificationConfigs", task(id));
@@ -54,6 +65,7 @@ fn route(call: &Call, version: Version) -> Result<(&'static str, String), Error>
         Call::SendMessage(_) => ("POST", "/message:send".to_owned()),
         Call::SendStreamingMessage(_) => ("POST", "/message:stream".to_owned()),
         Call::GetTask { id, history_length } => {
+            // In 0.3 zero means all, so it is omitted there.
             let length = history_length.filter(|length| version == Version::V1 || *length > 0);
             let query = length.map(|length| format!("?historyLength={length}")).unwrap_or_default();
             ("GET", format!("{}{query}", task(id)))
@@ -82,6 +94,8 @@ fn route(call: &Call, version: Version) -> Result<(&'static str, String), Error>
     })
 }
 
+/// Returns the body of a call; `None` for calls whose parameters are in the path and the query. A `POST` without
+/// parameters has an empty object as its body, because servers refuse an empty one.
 fn body(call: &Call, version: Version) -> Option<Map<String, Value>> {
     match call {
         Call::SendMessage(send) | Call::SendStreamingMessage(send) => {
@@ -108,6 +122,8 @@ fn body(call: &Call, version: Version) -> Option<Map<String, Value>> {
     }
 }
 
+/// Returns the query of a list, with its question mark; empty without fields. Values are percent-encoded, names
+/// need no encoding.
 fn query(fields: impl Iterator<Item = (&'static str, Value)>) -> String {
     let mut query = String::new();
     for (key, value) in fields {

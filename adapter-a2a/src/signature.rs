@@ -16,7 +16,8 @@ use serde_json::{Map, Value, json};
 /// The longest protected header that is parsed.
 const HEADER_BYTES: usize = 8 * 1024;
 
-/// How the members of an object are canonicalised.
+/// How a value of the card is canonicalised. The statics below describe the messages of the proto file: protobuf
+/// omits defaults of plain fields, and keeps those of `optional` fields.
 enum Shape {
     /// Any JSON, unchanged.
     Any,
@@ -34,6 +35,7 @@ enum Shape {
 
 use Shape::{Any, ByName, Kept, List, Object, Plain};
 
+/// A flow of OAuth 2.
 static FLOW: Shape = Object(&[
     ("authorizationUrl", Plain),
     ("tokenUrl", Plain),
@@ -43,6 +45,7 @@ static FLOW: Shape = Object(&[
     ("pkceRequired", Plain),
 ]);
 
+/// A security scheme: one of its members is present.
 static SCHEME: Shape = Object(&[
     ("apiKeySecurityScheme", Object(&[("description", Plain), ("location", Plain), ("name", Plain)])),
     ("httpAuthSecurityScheme", Object(&[("description", Plain), ("scheme", Plain), ("bearerFormat", Plain)])),
@@ -54,11 +57,14 @@ static SCHEME: Shape = Object(&[
     ("mtlsSecurityScheme", Object(&[("description", Plain)])),
 ]);
 
+/// The schemes that a caller must satisfy together, with their scopes.
 static REQUIREMENT: Shape = Object(&[("schemes", ByName(&Object(&[("list", Any)])))]);
 
+/// An interface: address, binding, tenant and version.
 static INTERFACE: Shape =
     Object(&[("url", Plain), ("protocolBinding", Plain), ("tenant", Plain), ("protocolVersion", Plain)]);
 
+/// A skill, with requirements of its own.
 static SKILL: Shape = Object(&[
     ("id", Plain),
     ("name", Plain),
@@ -70,9 +76,11 @@ static SKILL: Shape = Object(&[
     ("securityRequirements", List(&REQUIREMENT)),
 ]);
 
+/// An extension and its parameters, which are any JSON.
 static EXTENSION: Shape =
     Object(&[("uri", Plain), ("description", Plain), ("required", Plain), ("params", Any)]);
 
+/// The card of 1.0, without its signatures.
 static CARD: Shape = Object(&[
     ("name", Plain),
     ("description", Plain),
@@ -97,7 +105,18 @@ static CARD: Shape = Object(&[
     ("iconUrl", Kept),
 ]);
 
-/// Returns the bytes of a card that are signed.
+/// Returns the bytes of a card that are signed: equal for all cards that mean the same, whatever the order of
+/// their members.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_adapter_a2a::signature::payload;
+/// use serde_json::json;
+///
+/// let card = json!({"version": "1", "name": "a", "description": "", "signatures": []});
+/// assert_eq!(payload(card.as_object().unwrap()), br#"{"name":"a","version":"1"}"#);
+/// ```
 pub fn payload(card: &Map<String, Value>) -> Vec<u8> {
     let kept = keep(&CARD, &Value::Object(card.clone())).unwrap_or_else(|| json!({}));
     let mut out = Vec::new();
@@ -142,6 +161,7 @@ fn without_empty(value: &Value) -> Option<Value> {
     (!is_empty(&kept)).then_some(kept)
 }
 
+/// Returns `true` for an empty string, list or object.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::String(text) => text.is_empty(),
@@ -187,7 +207,7 @@ fn write(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the protected header of a signature, encoded.
+/// Returns the protected header of a signature, encoded: `base64url({"alg", "kid", "typ": "JOSE"})`.
 pub fn protected(algorithm: &str, key_id: &str) -> String {
     URL_SAFE_NO_PAD.encode(json!({"alg": algorithm, "kid": key_id, "typ": "JOSE"}).to_string())
 }
@@ -197,7 +217,8 @@ pub fn signing_input(protected: &str, payload: &[u8]) -> Vec<u8> {
     format!("{protected}.{}", URL_SAFE_NO_PAD.encode(payload)).into_bytes()
 }
 
-/// Replaces the signatures of a card by this one.
+/// Replaces the signatures of a card by this one. The caller made `signature` over [`signing_input`] with its
+/// key.
 pub fn sign(card: &mut Map<String, Value>, protected: &str, signature: &[u8]) {
     let signature = json!({"protected": protected, "signature": URL_SAFE_NO_PAD.encode(signature)});
     card.insert("signatures".to_owned(), json!([signature]));
@@ -216,13 +237,15 @@ pub struct CardSignature {
     pub signature: Vec<u8>,
 }
 
-/// Returns the well-formed signatures of a card, without verifying them.
+/// Returns the well-formed signatures of a card, without verifying them: the caller checks `signature` over
+/// `input` with the key that `key_id` names. Malformed ones, and ones with critical parameters, are left out.
 pub fn signatures(card: &Map<String, Value>) -> Vec<CardSignature> {
     let payload = payload(card);
     let list = card.get("signatures").and_then(Value::as_array).into_iter().flatten();
     list.filter_map(|signature| read(signature, &payload)).collect()
 }
 
+/// Parses one signature. The header is bounded, because the card comes from a peer and the header is decoded.
 fn read(signature: &Value, payload: &[u8]) -> Option<CardSignature> {
     let text = |key: &str| signature.get(key).and_then(Value::as_str);
     let protected = text("protected").filter(|text| text.len() <= HEADER_BYTES)?;

@@ -1,4 +1,13 @@
 //! The card of an agent behind a proxy: the agent's description, and the interfaces of the proxy.
+//!
+//! ```text
+//! agent's card:  name, skills, …, supportedInterfaces: [http://10.0.0.5/a2a  JSONRPC 1.0]
+//! proxy's card:  …,               supportedInterfaces: [https://gw/a  HTTP+JSON 1.0,  https://gw/a  JSONRPC 1.0]
+//! result:        name, skills, …, supportedInterfaces: [https://gw/a  JSONRPC 1.0,    https://gw/a  HTTP+JSON 1.0]
+//! ```
+//!
+//! Members of 1.0 and of 0.3 are replaced separately, each by those that the proxy's card has. All other members
+//! stay as the agent wrote them.
 
 use serde_json::{Map, Value, json};
 
@@ -13,6 +22,7 @@ pub fn move_card(card: &mut Map<String, Value>, here: &Map<String, Value>, passi
     let own = card::parse(&Value::Object(card.clone()).to_string()).map(|card| card::endpoints(&card));
     let mut own = own.unwrap_or_default();
     own.retain(|endpoint| passing.contains(&endpoint.binding));
+    // Interfaces that the agent does not have itself sort last, and keep their order: the sort is stable.
     let rank = |binding: Option<Binding>, version: Version| {
         let is_it =
             |endpoint: &card::Endpoint| Some(endpoint.binding) == binding && endpoint.version == version;
@@ -32,6 +42,7 @@ pub fn move_card(card: &mut Map<String, Value>, here: &Map<String, Value>, passi
     set_older(card, here, older);
 }
 
+/// Returns the binding of an interface, which 1.0 and 0.3 name by different members.
 fn binding(interface: &Value, member: &str) -> Option<Binding> {
     interface.get(member).and_then(Value::as_str).and_then(Binding::parse)
 }
@@ -47,6 +58,8 @@ fn older_interfaces(card: &Map<String, Value>) -> Vec<Value> {
     all
 }
 
+/// Writes the members of 0.3: the first interface as the card's own, the others as a list. If the proxy's card
+/// has no interface of 0.3, the members of the agent's card stay as they are.
 fn set_older(card: &mut Map<String, Value>, here: &Map<String, Value>, older: Vec<Value>) {
     let mut older = older.into_iter();
     let Some(first) = older.next() else { return };

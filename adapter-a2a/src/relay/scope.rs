@@ -1,8 +1,19 @@
 //! The scope of a call: the tasks and contexts that it names, for a proxy that checks their owners.
 //!
-//! A proxy compares ids with owners, so an agent must not read other ids than the proxy did: repeated members are
-//! refused, both spellings of a member (`taskId`, `task_id`) count, and a method that is not part of the protocol is
-//! unknown. Ids in paths are decoded as agents decode them.
+//! ```text
+//! {"method":"SendMessage","params":{"message":{"taskId":"t","contextId":"c","referenceTaskIds":["r"]}}}
+//! ► CallScope { reach: Send, tasks: ["t", "r"], contexts: ["c"], push_urls: [] }
+//! ```
+//!
+//! A proxy compares ids with owners, so an agent must not read other ids than the proxy did:
+//!
+//! - repeated members are refused ([`unique`](super::unique));
+//! - both spellings of a member (`taskId`, `task_id`) count;
+//! - resource names of 0.3 (`tasks/t`) and ids in paths count, decoded as agents decode them;
+//! - a method that is not part of the protocol is [`Reach::Unknown`], and the proxy decides about it.
+//!
+//! Too many ids are harmless, one too few is not: an id that occurs in a member with another meaning is reported
+//! too. Not here: who owns an id, and what is done about a foreign one.
 
 use aqueduct_core::principal::percent_decoded;
 use serde_json::{Map, Value};
@@ -26,7 +37,7 @@ pub enum Reach {
     Push,
     /// Reads the extended card.
     Card,
-    /// Not a method of the protocol.
+    /// Not a method of the protocol: nothing is known about its effect.
     Unknown,
 }
 
@@ -44,6 +55,7 @@ pub struct CallScope {
 }
 
 impl CallScope {
+    /// Returns a scope without ids.
     fn new(reach: Reach) -> Self {
         Self { reach, tasks: Vec::new(), contexts: Vec::new(), push_urls: Vec::new() }
     }
@@ -84,12 +96,14 @@ impl CallScope {
         let path = path.split('?').next().unwrap_or_default();
         let segments: Vec<String> =
             path.split('/').filter(|segment| !segment.is_empty()).map(decoded).collect();
+        // Before it stand the prefix of 0.3 (`v1`) or a tenant.
         let at = segments.iter().position(|segment| segment == "tasks" || segment.starts_with("message:"));
         let below: Vec<&str> = segments.iter().skip(at.unwrap_or(0)).map(String::as_str).collect();
         let mut scope = Self::new(Reach::Unknown);
         match (method, below.as_slice()) {
             ("POST", ["message:send" | "message:stream"]) => scope.reach = Reach::Send,
             ("GET", ["tasks"]) => scope.reach = Reach::List,
+            // A verb that is unknown still names a task: `tasks/T:archive`.
             (_, ["tasks", task]) => {
                 let (id, verb) = task.rsplit_once(':').unwrap_or((task, ""));
                 let is_known = matches!(
@@ -117,6 +131,8 @@ impl CallScope {
         Some(scope)
     }
 
+    /// Reads the ids in parameters. If `has_own_id` is set, `id` is not the id of a task: it is that of a push
+    /// configuration, or, over REST, it is in the path.
     fn read_params(&mut self, params: &Map<String, Value>, has_own_id: bool) {
         let names = if has_own_id { &["taskId", "task_id"][..] } else { &["id", "taskId", "task_id"] };
         if matches!(self.reach, Reach::Task | Reach::Push) {
@@ -238,6 +254,7 @@ pub fn retain_tasks(answer: &mut Value, is_wanted: impl Fn(&str) -> bool) {
     }
 }
 
+/// Returns the members of these names that are non-empty strings.
 fn texts(object: &Map<String, Value>, names: &[&str]) -> impl Iterator<Item = String> {
     let found: Vec<String> = names
         .iter()
@@ -258,6 +275,7 @@ fn task_in(name: &str) -> Option<String> {
 /// Returns the addresses of push configurations: all of a call about one, else those in the configuration of a message.
 fn urls(params: &Value, is_push: bool) -> Vec<String> {
     let mut found = Vec::new();
+    // Iterative, with a flag whether the value is inside of a configuration: bodies can be deeply nested.
     let mut open = vec![(params, is_push)];
     while let Some((value, is_inside)) = open.pop() {
         match value {

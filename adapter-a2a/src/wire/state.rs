@@ -49,7 +49,7 @@ pub enum TaskState<'a> {
 /// What a state means for the stream and for messages to the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateClass {
-    /// The task continues by itself, and accepts no message.
+    /// The task continues by itself.
     Active,
     /// The task waits for a message of the user. Whether a stream closes here differs between servers.
     Interrupted,

@@ -1,5 +1,18 @@
 //! Artifacts: chunks of the answer, each artifact on its own track; and artifacts that are recognised as something
 //! else.
+//!
+//! ```text
+//!                            ┌─ marked ───────────────────────────────► `marked`
+//!   artifact ──► known? ─────┼─ new, or sent again: recognised as ─────► text, restated answer, or a notice
+//!                            └─ appended, by the kind of its record:
+//!                                 Words ────────────────► append, unless the chunk repeats the artifact
+//!                                 Echo ─────────────────► compared with status texts, emitted if it differs
+//!                                 Restated(other) ──────► append to the other artifact
+//!                                 Sign ─────────────────► recognised again
+//! ```
+//!
+//! The first chunk decides the kind of an artifact (`memory::Kind`). `append: false` on a known artifact replaces its
+//! text, and the stream machine shows the difference; `append: true` on an unknown one creates it.
 
 use aqueduct_core::fingerprint::Relation;
 use aqueduct_core::{ByteString, Channel, ContentBlock, Metadata, Mode, Source, Track};
@@ -26,7 +39,7 @@ pub(super) struct Arrival {
     pub(super) live: bool,
 }
 
-/// An artifact that is being decoded.
+/// An artifact that is being decoded, with its place in memory.
 struct Incoming<'a> {
     artifact: Artifact<'a>,
     /// Metadata of the event around it.
@@ -39,7 +52,8 @@ struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// Returns the place of its content. `first` if its name and description were not emitted yet.
+    /// Returns the place of its content, and takes the metadata of the event. `first` is set if its name and
+    /// description were not emitted yet.
     fn place(&mut self, own_agent: &Source, channel: Channel, first: bool) -> UpdateTarget {
         let artifact = &self.artifact;
         // The hot path: a chunk that is appended and has no metadata.
@@ -62,7 +76,7 @@ impl Incoming<'_> {
 }
 
 impl Decoder {
-    /// Decodes a chunk of an artifact.
+    /// Decodes a live chunk of an artifact. A held repetition of an interrupt is dropped: the agent continues.
     pub(super) fn artifact_update(&mut self, update: ArtifactUpdate<'_>, sink: &mut Sink<'_>) {
         self.meet(&update.task_id, &update.context_id, sink);
         self.go_on();
@@ -73,7 +87,8 @@ impl Decoder {
         self.artifact(update.artifact, beside, arrival, sink);
     }
 
-    /// Decodes a chunk, a complete artifact, or one of a snapshot.
+    /// Decodes a chunk, a complete artifact, or one of a snapshot, and dispatches by the kind of its record (chart of
+    /// the module).
     pub(super) fn artifact(
         &mut self,
         mut artifact: Artifact<'_>,
@@ -94,12 +109,15 @@ impl Decoder {
         let Some(record) = self.memory.artifacts.get(&*incoming.id) else {
             return self.whole_artifact(incoming, sink);
         };
+        // A snapshot repeats notices and restated answers: they were emitted when they arrived.
         let was_emitted =
             || record.text.relation_of_whole(&joined_text(&incoming.artifact.parts)) == Relation::Same;
         if !arrival.live && !matches!(record.kind, Kind::Words(_)) && was_emitted() {
             return;
         }
         match record.kind.clone() {
+            // An artifact may begin without text; whether it restates a status text shows with the first chunk that
+            // has some.
             Kind::Words(Channel::Answer) if arrival.append && record.text.is_blank() => {
                 self.append_first(incoming, sink);
             }
@@ -156,7 +174,8 @@ impl Decoder {
         }
     }
 
-    /// Emits the text of a chunk that continues its artifact.
+    /// Emits the text of a chunk that continues its artifact. A chunk that repeats the whole artifact is suppressed,
+    /// except for its end: Microsoft Agent Framework sends the complete message once more as its last chunk.
     fn append_words(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
         let mut place = incoming.place(&self.source, channel, false);
         let Incoming { artifact, id, arrival, .. } = incoming;
@@ -194,7 +213,8 @@ impl Decoder {
         self.note_echo(incoming, sink);
     }
 
-    /// Decodes more of an artifact that has restated status texts so far.
+    /// Decodes more of an artifact that has restated status texts so far. If it differs with this chunk, it was an
+    /// answer of its own, and all of its text is emitted.
     fn append_echo(&mut self, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
         let words = self.words(&incoming.artifact.parts);
         let is_whole = incoming.arrival.last || !incoming.arrival.live;
@@ -244,7 +264,8 @@ impl Decoder {
         }
     }
 
-    /// As [`whole_words`](Self::whole_words), for text that restates nothing but its artifact.
+    /// As [`whole_words`](Self::whole_words), for text that restates nothing but its artifact: emits a new artifact,
+    /// or the difference to the known one.
     fn whole_words_apart(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
         let is_known = self.memory.artifacts.contains_key(&*incoming.id);
         let mut place = incoming.place(&self.source, channel, !is_known || incoming.arrival.live);
@@ -278,7 +299,16 @@ impl Decoder {
         self.emit_others(artifact.parts, &mut place, &id, sink);
     }
 
-    /// Decodes the complete answer once more.
+    /// Decodes the complete answer once more (CAIPE: `complete_result`, `final_result`), by its relation to the
+    /// artifacts of the turn:
+    ///
+    /// | relation | effect |
+    /// |---|---|
+    /// | no answer yet | it is the answer |
+    /// | repeats or extends one | snapshot of that artifact: the rest is shown |
+    /// | differs from the only one | replaces it |
+    /// | repeats or extends all together | nothing, or the rest as a block of its own |
+    /// | differs from several | a block of its own |
     fn final_words(&mut self, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
         let text = incoming.artifact.text();
         let own_id = incoming.id.clone();

@@ -1,7 +1,13 @@
 //! The hot path: one more text of a known artifact, decoded without building the wire model.
 //!
-//! It has the same effect as [`artifact`](super::artifact) for such a chunk, and leaves every other frame to it
-//! (property test).
+//! ```text
+//! {"artifactUpdate": {"taskId": "t", "contextId": "c", "append": true,
+//!                     "artifact": {"artifactId": "a", "parts": [{"text": "quick "}]}}}
+//! ```
+//!
+//! It has the same effect as `artifact` for such a chunk, and leaves every other frame to it (property test). So each
+//! condition of the general path that could change the result is checked here: held texts, a held interrupt, an
+//! undecodable frame, a restated chunk, a chunk that may restate a status text.
 
 use std::borrow::Cow;
 
@@ -14,7 +20,8 @@ use crate::wire::chunk::Chunk;
 use crate::wire::{Frame, Text};
 
 impl Decoder {
-    /// Decodes the frame if it is such a chunk. Returns `false`, without effect, otherwise.
+    /// Decodes the frame if it is such a chunk. Returns `false`, without effect, otherwise: the caller then parses
+    /// the frame.
     pub(crate) fn handle_chunk(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) -> bool {
         if frame.event.is_some() || !self.is_under_way() {
             return false;
@@ -24,7 +31,8 @@ impl Decoder {
         self.append_marked(&mut chunk, &mut sink) || self.append_chunk(&mut chunk, &mut sink)
     }
 
-    /// Returns `true` if an artifact is open, and a chunk can have no effect but its text.
+    /// Returns `true` if an artifact is known, and a chunk can have no effect but its text: no text or interrupt is
+    /// held, no frame waits to be shown, and the task has not settled.
     fn is_under_way(&self) -> bool {
         let knows_artifact = !self.memory.artifacts.is_empty() || self.memory.marked.knows_any();
         let knows_task = !self.memory.task_id.is_empty() && !self.memory.context_id.is_empty();
@@ -33,13 +41,15 @@ impl Decoder {
         knows_artifact && knows_task && !waits && !self.is_first
     }
 
-    /// Appends the text of a chunk to a known artifact. Returns `false` if the general decoder must handle it.
+    /// Appends the text of a chunk to a known artifact. Returns `false` if the general decoder must handle it;
+    /// nothing was changed then.
     fn append_chunk(&mut self, chunk: &mut Chunk<'_>, sink: &mut Sink<'_>) -> bool {
         let Some((_, id, record)) = self.memory.artifacts.get_full_mut(chunk.artifact_id) else {
             return false;
         };
         let Kind::Words(channel) = record.kind else { return false };
         let is_restated = self.config.drop_restated_chunks && record.is_restated_by(&chunk.text);
+        // The first text of an artifact may restate a status text.
         let may_echo = record.text.is_blank() && self.speech.has_spoken();
         if chunk.text.is_empty() || is_restated || may_echo {
             return false;
@@ -66,7 +76,7 @@ impl Decoder {
         true
     }
 
-    /// As above, for chunks of Aqueduct's own server.
+    /// As `append_chunk`, for chunks of Aqueduct's own server, whose artifacts are kept apart.
     fn append_marked(&mut self, chunk: &mut Chunk<'_>, sink: &mut Sink<'_>) -> bool {
         if !self.reads_marks() {
             return false;

@@ -45,7 +45,7 @@ pub(super) struct Shape {
 /// What is decoded of a frame beside its holes.
 #[derive(Debug, Clone, Default)]
 struct Fixed {
-    /// Set for a message that is no status.
+    /// Set for a message that is not a status.
     is_bare: bool,
     /// The metadata of the message.
     own: Option<Raw<'static>>,
@@ -147,7 +147,8 @@ fn is_plain_state(state: &TaskState<'_>) -> bool {
     state.class() == StateClass::Active && !matches!(state, TaskState::Other(_))
 }
 
-/// Returns the text of a message that has one part of plain text and nothing else to tell.
+/// Returns the text of a message that has one part of plain text and nothing else that could have an effect. Returns
+/// `None` for every other message.
 fn plain_text<'m>(message: &'m Message<'_>) -> Option<&'m str> {
     let [part] = message.parts.as_slice() else { return None };
     let text = part.as_text()?;
@@ -159,7 +160,8 @@ fn plain_text<'m>(message: &'m Message<'_>) -> Option<&'m str> {
     (is_plain && !text.is_empty()).then_some(text)
 }
 
-/// Returns the hole of a content that is a slice of the frame. Returns `None` for a content with escapes, which is a copy.
+/// Returns the hole of a content that is a slice of the frame. Returns `None` for a content with escapes, which is a
+/// copy: its place in the frame is not known.
 fn hole(data: &str, content: &str, role: usize) -> Option<Hole> {
     let start = content.as_ptr().addr().checked_sub(data.as_ptr().addr())?;
     let place = start..start + content.len();

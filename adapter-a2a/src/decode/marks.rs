@@ -1,4 +1,10 @@
-//! Metadata of events and artifacts: token usage, shared state, and the speaking sub-agent.
+//! Metadata of events and artifacts that have an effect of their own: token usage, shared state, and the speaking
+//! sub-agent.
+//!
+//! Recognisers know the names (Google ADK: `adk_usage_metadata`, `adk_actions.stateDelta`, `adk_author`); this module
+//! emits what they find, once per event, because the same metadata may arrive with the event and with its artifact.
+//! The metadata are passed on with the content as well. The marks of Aqueduct's own server are decoded elsewhere
+//! (`marked`).
 
 use aqueduct_core::fingerprint::hash_text;
 use aqueduct_core::{Metadata, Source, SourceEvent};
@@ -11,7 +17,9 @@ use crate::frontend::StateChange;
 use crate::wire::Raw;
 
 impl Decoder {
-    /// Emits the token usage in the metadata of an event or artifact, once.
+    /// Emits the token usage and the change of the shared state in the metadata of an event or artifact, each once.
+    ///
+    /// Metadata are parsed only if their JSON text contains the word: this runs for every event.
     pub(super) fn book_usage(&mut self, own: Option<&Raw<'_>>, sink: &mut Sink<'_>) {
         self.note_state(own, sink);
         let named = own.filter(|raw| raw.as_str().contains("usage")).and_then(Raw::to_object);
@@ -21,7 +29,8 @@ impl Decoder {
         }
     }
 
-    /// Emits the change of the shared state in the metadata.
+    /// Emits the change of the shared state in the metadata, once per key of the event. Without a key every change
+    /// counts.
     fn note_state(&mut self, own: Option<&Raw<'_>>, sink: &mut Sink<'_>) {
         let named = own.filter(|raw| raw.as_str().contains("\"state")).and_then(Raw::to_object);
         let Some((key, change)) = named.and_then(|own| self.config.recognisers.state(&own)) else { return };
@@ -30,12 +39,13 @@ impl Decoder {
         }
     }
 
-    /// Returns `true` if no metadata with that key was emitted before. Metadata without a key always counts as new.
+    /// Returns `true` if no metadata with that key was emitted before, and records it. Metadata without a key always
+    /// counts as new. The hashes are bounded by `DecodeLimits::messages`.
     fn is_first(&mut self, key: &str) -> bool {
         key.is_empty() || self.memory.spent.insert_new(hash_text(key), (), self.config.limits.messages)
     }
 
-    /// Emits a change of the shared state.
+    /// Emits a change of the shared state, as a change by the agent of the task.
     pub(super) fn emit_state(&self, change: StateChange, sink: &mut Sink<'_>) {
         let source = self.source.clone();
         sink.push(match change {
@@ -44,7 +54,10 @@ impl Decoder {
         });
     }
 
-    /// Returns the sub-agent that the metadata of an event or artifact name, if lanes are configured.
+    /// Returns the sub-agent that the metadata of an event or artifact name, if lanes are configured
+    /// (`SubAgents::Lanes`). Returns `None` if the agent itself speaks, or if no author is named.
+    ///
+    /// The metadata of the artifact or message take precedence over those of the event.
     pub(super) fn speaker(&mut self, own: Option<&Raw<'_>>, beside: &Metadata) -> Option<Source> {
         if self.config.sub_agents == SubAgents::Inline {
             return None;

@@ -21,9 +21,13 @@ type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 /// The content that one task has shown so far. Pass it to the decoder of the next turn of the same task.
 #[derive(Debug, Clone, Default)]
 pub struct TaskMemory {
+    /// The id of the task; empty until an item names it.
     pub(crate) task_id: ByteString,
+    /// The id of the context; empty until an item names it.
     pub(crate) context_id: ByteString,
+    /// Records of artifacts by key, oldest first. Bounded by `DecodeLimits::artifacts`.
     pub(crate) artifacts: IndexMap<ByteString, Record, RandomState>,
+    /// Fingerprints of status messages. Bounded by `DecodeLimits::messages`.
     pub(crate) messages: Messages,
     /// Interrupts that the task waits for.
     pub(crate) interrupts: Vec<InterruptId>,
@@ -43,6 +47,7 @@ pub struct TaskMemory {
     pub(crate) earlier: HashMap<ByteString, usize>,
     /// The number of the turn: only artifacts of this turn are its answer.
     pub(crate) turn: u32,
+    /// The last number that was assigned to an item without an id.
     pub(crate) counter: u64,
 }
 
@@ -62,14 +67,18 @@ pub(crate) enum Kind {
 /// The state of an artifact.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
+    /// How later chunks are decoded.
     pub(crate) kind: Kind,
+    /// The turn in which the artifact began or was last replaced.
     pub(crate) turn: u32,
     /// The sub-agent that it belongs to, if any.
     pub(crate) agent: Option<Source>,
+    /// The complete text so far.
     pub(crate) text: Fingerprint,
     /// The text since the artifact was last restated, if it was, and its number of chunks. Before that it is the
     /// complete text, which is not hashed twice.
     segment: Option<Fingerprint>,
+    /// The number of chunks since the artifact was last restated.
     pub(crate) chunks: u32,
     /// Hashes of files and data that were shown.
     pub(crate) others: Vec<u64>,

@@ -10,19 +10,19 @@ use serde_json::{Map, Value};
 
 use crate::wire::{Artifact, Extra, Message, Part, Raw, Text};
 
-/// Metadata of the event around a message or an artifact.
+/// Metadata of the event around a message or an artifact, as one object.
 pub const EVENT: &str = "a2a.event";
-/// Unknown members.
+/// Members that the wire types do not know, as one object: an agent of a later version loses nothing.
 pub const UNKNOWN: &str = "a2a.unknown";
-/// Active extensions.
+/// URIs of the extensions that a message or artifact declares.
 pub const EXTENSIONS: &str = "a2a.extensions";
 /// Ids of other tasks that a message refers to.
 pub const REFERENCES: &str = "a2a.referenceTaskIds";
-/// An artifact's name.
+/// The name of an artifact, with its first chunk. The A2A converters send it as the name of their artifact.
 pub const ARTIFACT_NAME: &str = "a2a.artifactName";
-/// An artifact's description.
+/// The description of an artifact, with its first chunk.
 pub const ARTIFACT_DESCRIPTION: &str = "a2a.artifactDescription";
-/// A part's metadata.
+/// The metadata of a single part, as one object.
 pub const PART: &str = "a2a.part";
 /// The media type of a text or data part.
 pub const MEDIA_TYPE: &str = "a2a.mediaType";
@@ -88,12 +88,12 @@ pub(super) fn put_part(metadata: &mut Metadata, part: &Part<'_>) {
     put_extra(metadata, &part.extra);
 }
 
-/// Returns metadata that may be shared as one's own.
+/// Returns shared metadata for changing them: moved if this is the only reference, else cloned.
 pub(super) fn owned(metadata: Option<Arc<Metadata>>) -> Metadata {
     metadata.map(Arc::unwrap_or_clone).unwrap_or_default()
 }
 
-/// Gives an update its metadata, if there is any.
+/// Sets the metadata of an update. Empty metadata cost no allocation, and are left out.
 pub(super) fn attach(update: &mut Update, metadata: Metadata) {
     if !metadata.is_empty() {
         update.details_mut().metadata = Some(metadata.into());

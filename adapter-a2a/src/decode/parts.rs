@@ -1,4 +1,15 @@
 //! Decodes parts into updates: text, thinking, files, data, tool calls, and unknown parts.
+//!
+//! | part | becomes |
+//! |---|---|
+//! | text | a text block; thinking if its metadata mark it so |
+//! | bytes, address | custom block `aqueduct.file` |
+//! | data that a recogniser knows | a tool call or result, a plan, state, a card, the form of the next interrupt |
+//! | other data | custom block `aqueduct.data` |
+//! | unknown | custom block `aqueduct.raw`, with all members |
+//!
+//! Metadata, media type, file name and unknown members of a text or data part become metadata of its update. The
+//! metadata of the message or artifact around the parts go to the first update only.
 
 use aqueduct_core::fingerprint::hash_text;
 use aqueduct_core::{
@@ -11,14 +22,18 @@ use super::{Decoder, metadata};
 use crate::recognise::Sign;
 use crate::wire::{Content, Dialect, Part, Text};
 
-/// The place of the parts of one message or artifact.
+/// The place of the parts of one message or artifact in the stream: agent, message, track and channel.
 pub(super) struct UpdateTarget {
+    /// The agent, or the sub-agent that an artifact or status names.
     pub(super) source: Source,
+    /// The id of the message or the key of the artifact. Text with the same id is joined by the stream machine.
     pub(super) message_id: ByteString,
+    /// The main track for messages; each artifact has its own, because artifacts grow in parallel.
     pub(super) track: Track,
     pub(super) channel: Channel,
+    /// The time of the status. Artifacts have none.
     pub(super) created_at: Option<Timestamp>,
-    /// Metadata for the first update.
+    /// Metadata for the first update, which takes them out of here.
     pub(super) metadata: Metadata,
     /// Set if no more text follows.
     pub(super) last: bool,
@@ -28,7 +43,7 @@ pub(super) struct UpdateTarget {
 const OPERATIONS: &str = "a2ui_operations";
 
 impl Decoder {
-    /// Returns an update at a place.
+    /// Returns an update with agent, message id, track, channel and time of a place. Its mode is `Append`.
     pub(super) fn update_at(&self, place: &UpdateTarget, block: ContentBlock) -> Update {
         let mut update = self.update(block, place.channel);
         update.source = place.source.clone();
@@ -38,7 +53,10 @@ impl Decoder {
         update
     }
 
-    /// Emits every part, text as consecutive fragments. `skip_text` omits text that was recognised.
+    /// Emits every part in its order, text as consecutive fragments. `skip_text` omits text that was recognised as
+    /// notices.
+    ///
+    /// If the place is the last of its text, the last text part ends the block.
     pub(super) fn emit_parts(
         &mut self,
         parts: Vec<Part<'_>>,
@@ -57,13 +75,15 @@ impl Decoder {
                 continue;
             }
             texts_left -= 1;
+            // The metadata of a thinking part are its mark, and are not passed on.
             let thinking = self.is_thought(&part);
             let mut beside = std::mem::take(&mut place.metadata);
             if !thinking {
                 metadata::put_part(&mut beside, &part);
             }
             let Content::Text(text) = part.content else { continue };
-            // Texts around a file are not joined.
+            // Texts around a file are not joined: the text before it ends, so that the file stands between two
+            // blocks.
             let is_cut = parts.peek().is_some_and(|next| next.as_text().is_none());
             let last = (place.last && texts_left == 0) || is_cut;
             self.emit_words(sink.share(text), thinking, Mode::Append, last, beside, place, sink);
@@ -71,6 +91,9 @@ impl Decoder {
     }
 
     /// Emits the complete text of an artifact or message again: the stream machine shows only the difference.
+    ///
+    /// The text parts are joined, because the machine compares whole texts; thinking and text are two blocks,
+    /// thinking first. Other parts are not emitted here.
     pub(super) fn emit_whole(
         &mut self,
         parts: &[Part<'_>],
@@ -120,15 +143,17 @@ impl Decoder {
         sink.push(update);
     }
 
-    /// Records an answer that is not blank.
+    /// Records that the answer was shown, if the text is not blank. A task without any is completed with its last
+    /// status text.
     pub(super) fn note_answer(&mut self, channel: Channel, text: &str) {
         self.answer_shown =
             self.answer_shown || (channel == Channel::Answer && !text.trim_start().is_empty());
     }
 
-    /// Emits a part that is not text.
+    /// Emits a part that is not text: as what a recogniser found in it, otherwise as custom content.
     pub(super) fn emit_other(&mut self, mut part: Part<'_>, place: &mut UpdateTarget, sink: &mut Sink<'_>) {
-        // The dialect may have been learned from this frame.
+        // 0.3 over REST wraps data parts (`{"data": {"data": …}}`). The dialect may have been learned from this
+        // frame, which was parsed without it.
         if self.dialect == Dialect::V03Rest && self.config.dialect != Dialect::V03Rest {
             part.unwrap_data();
         }
@@ -139,6 +164,7 @@ impl Decoder {
                         self.emit_card(kind, key, operation, place, sink);
                         continue;
                     }
+                    // A call without an id of its own gets one that no other part of the message has.
                     let id = ByteString::from(format!("{}#{}", place.message_id, self.memory.next()));
                     let beside = std::mem::take(&mut place.metadata);
                     self.emit_sign(sign, "", &id, beside, place, sink);
@@ -164,7 +190,13 @@ impl Decoder {
         }
     }
 
-    /// Emits a part without a kind of its own, with all of its members.
+    /// Emits a part without a kind of its own as custom content, with all of its members:
+    ///
+    /// ```text
+    /// {"url": "https://x/a.png", "mediaType": "image/png"} ──► aqueduct.file, the same members
+    /// {"data": [1, 2]}                                     ──► aqueduct.data [1, 2]
+    /// {"kind": "video", "frames": 3}                       ──► aqueduct.raw {"event": <the part>, "source": "a2a"}
+    /// ```
     fn emit_custom(&mut self, part: &Part<'_>, place: &mut UpdateTarget, sink: &mut Sink<'_>) {
         let mut beside = std::mem::take(&mut place.metadata);
         let (name, value) = match &part.content {
@@ -175,6 +207,8 @@ impl Decoder {
                 (wellknown::RAW, json!({"event": part.to_json(Dialect::V1), "source": "a2a"}))
             }
         };
+        // Name and media type of a file are in its value; those of data have no other place than the metadata.
+        // Unknown parts contain theirs.
         match &part.content {
             Content::Data(_) => metadata::put_part(&mut beside, part),
             Content::Unknown(_) => {}
@@ -190,7 +224,10 @@ impl Decoder {
         sink.push(update);
     }
 
-    /// Emits operations on a card: the first creates it, the others are added to it.
+    /// Emits operations on a card: the first creates it, the others are added to it as a JSON patch.
+    ///
+    /// All operations of a card have its key as message id (`<kind>:<key>`), by which frontends find the card. Cards
+    /// are remembered for one turn.
     fn emit_card(
         &mut self,
         kind: &str,
@@ -214,12 +251,17 @@ impl Decoder {
         sink.push(update);
     }
 
-    /// Returns `true` if the metadata of a part mark it as thinking.
+    /// Returns `true` if the metadata of a part mark it as thinking. Parts without metadata, which are most, are not
+    /// passed to the recognisers.
     pub(super) fn is_thought(&self, part: &Part<'_>) -> bool {
         part.metadata.is_some() && self.config.recognisers.part(part) == Some(Sign::Thinking)
     }
 
-    /// Emits recognised content. `text` is the original text, `id` the id of a call without one.
+    /// Emits recognised content on the intermediate channel. `text` is the original text, `id` the id of a call
+    /// without one.
+    ///
+    /// A failure and a form are not emitted: they are recorded for the end of the turn and for the next interrupt.
+    /// Kinds of text, state and cards are handled by the callers, and have no effect here.
     pub(super) fn emit_sign(
         &mut self,
         sign: Sign,
@@ -256,13 +298,15 @@ impl Decoder {
         update.source = place.source.clone();
         update.message_id = Some(MessageId::new(place.message_id.clone()));
         update.created_at = place.created_at;
+        // A notice has the complete call: no arguments follow.
         update.last = is_call;
         metadata::attach(&mut update, beside);
         sink.push(update);
     }
 }
 
-/// Returns the value of a file: its bytes or address, name and media type.
+/// Returns the value of a file: its bytes (`data`, base64) or address (`url`), media type and name; empty ones are
+/// left out.
 pub(super) fn file_value(key: &str, content: &Text<'_>, part: &Part<'_>) -> Value {
     let mut value = Map::new();
     value.insert(key.to_owned(), content.as_str().into());
@@ -274,7 +318,8 @@ pub(super) fn file_value(key: &str, content: &Text<'_>, part: &Part<'_>) -> Valu
     Value::Object(value)
 }
 
-/// Returns a hash of a part that is not text.
+/// Returns a hash of a part that is not text, by its content and file name: the same file may arrive in a chunk and
+/// again in a snapshot. Parts that differ only in metadata or media type count as equal.
 pub(super) fn part_number(part: &Part<'_>) -> u64 {
     let content = match &part.content {
         Content::Text(text) | Content::Bytes(text) | Content::Url(text) | Content::Unknown(text) => {

@@ -1,8 +1,16 @@
 //! Interrupts, which end a turn; and the repetition of the one that this turn answers, which does not.
 //!
+//! ```text
+//! input-required, no reply yet            ──► InterruptRequested, the turn ends
+//! input-required, equal to the answered   ──► held ── more input ──────────► dropped: the agent continues
+//!                                                  └─ end of the stream ───► InterruptRequested, the turn ends
+//! input-required with calls of tools that
+//!   the frontend offered, and nothing else ─► tool calls, the turn ends as a success
+//! auth-required with `KeepsStream`         ─► InterruptRequested, the stream stays open
+//! ```
+//!
 //! Agents repeat a task before they continue it, with the answered interrupt as its status. So an interrupt that
-//! repeats the answered one is held: if anything follows, the agent has continued; if the stream ends with it, the
-//! interrupt is pending.
+//! repeats the answered one is held until the next event decides.
 
 use aqueduct_core::fingerprint::hash_text;
 use aqueduct_core::{
@@ -18,16 +26,19 @@ use crate::question::{self, Question};
 use crate::recognise::Sign;
 use crate::wire::{Message, Part, TaskState};
 
-/// The identity of an interrupt.
+/// The identity of an interrupt, kept in the task memory: the next turn compares the first statuses with it.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// A hash of the id of its message.
+    /// A hash of the id of its message; `None` if the message had none, or there was none.
     message: Option<u64>,
+    /// The time of the status.
     at: Option<Timestamp>,
+    /// The turn in which it was requested.
     turn: u32,
 }
 
 impl Asked {
+    /// Returns the identity of an interrupt that arrives in that turn.
     fn of(message: Option<&Message<'_>>, at: Option<Timestamp>, turn: u32) -> Self {
         let message = message.and_then(|message| message.message_id.set()).map(hash_text);
         Self { message, at, turn }
@@ -48,6 +59,8 @@ impl Asked {
 
 impl Decoder {
     /// Handles `input-required` and `auth-required`.
+    ///
+    /// Held texts are settled first: one that the interrupt repeats is dropped, the others are notices.
     pub(super) fn ask(
         &mut self,
         state: &TaskState<'_>,
@@ -73,6 +86,7 @@ impl Decoder {
         if let Some(message) = message.as_ref().filter(|message| self.calls_frontend(message)) {
             return self.call_frontend(message, asked, sink);
         }
+        // Only a turn that replies can see the answered interrupt again; in any other turn an equal one is new.
         let is_answered = self.config.follow_up
             && self.memory.asked.as_ref().is_some_and(|answered| asked.repeats(answered));
         let interrupts = self.questions(state, message.as_ref(), beside);
@@ -88,6 +102,7 @@ impl Decoder {
             sink.push(SourceEvent::InterruptRequested { source: self.source.clone(), interrupt });
         }
         let is_auth = matches!(state, TaskState::AuthRequired);
+        // The user authorises the agent elsewhere, and the agent continues on the same stream.
         if is_auth && self.config.auth_required == AuthRequired::KeepsStream {
             self.at_end = AtEnd::Waits;
         } else {
@@ -95,7 +110,8 @@ impl Decoder {
         }
     }
 
-    /// Returns `true` if a task waits only for tools that the frontend offered.
+    /// Returns `true` if a task waits only for tools that the frontend offered (`DecodeConfig::frontend_tools`):
+    /// every part that is not text is a call of such a tool, and there is at least one.
     fn calls_frontend(&self, message: &Message<'_>) -> bool {
         let offered = &self.config.frontend_tools;
         let is_call = |part: &Part<'_>| match self.config.recognisers.part(part) {
@@ -107,6 +123,7 @@ impl Decoder {
     }
 
     /// Emits the calls and the end of the turn: the frontend executes them, and the next turn contains their results.
+    /// Text of the message is intermediate.
     fn call_frontend(&mut self, message: &Message<'_>, asked: Asked, sink: &mut Sink<'_>) {
         self.memory.interrupts.clear();
         self.memory.asked = Some(asked);
@@ -124,7 +141,10 @@ impl Decoder {
         self.finish(Settled::CalledFrontend, sink.out);
     }
 
-    /// Emits an interrupt as text of the answer, for frontends without interrupts.
+    /// Emits an interrupt as text of the answer, for frontends without interrupts. The task still waits: its
+    /// interrupts are remembered, so that the next message of the user is sent as the reply.
+    ///
+    /// An interrupt that consists of data gets the text that is found in its data.
     fn ask_in_words(
         &mut self,
         state: &TaskState<'_>,
@@ -147,6 +167,9 @@ impl Decoder {
     }
 
     /// Returns the interrupts of a status: one for each question of its framework, or one for the status.
+    ///
+    /// The form that an artifact announced before (`UserInputMetaData` of CAIPE, `Interrupt` of `LangGraph`) is used
+    /// up here. The text of an interrupt is that of the question, else of the message, else found in the data.
     fn questions(
         &mut self,
         state: &TaskState<'_>,
@@ -174,7 +197,8 @@ impl Decoder {
         found.into_iter().map(of_question).collect()
     }
 
-    /// Returns an interrupt with what all interrupts of a status share.
+    /// Returns an interrupt with what all interrupts of a status share: id, reason, schema, and metadata with the
+    /// task's ids, the state, the form, the parts that are not text, and the message's own metadata.
     fn question(
         &self,
         state: &TaskState<'_>,
@@ -212,7 +236,8 @@ impl Decoder {
         interrupt
     }
 
-    /// Returns `true` if the agent has repeated the interrupt that this turn answers, and sent nothing since.
+    /// Returns `true` if the agent has repeated the interrupt that this turn answers, and sent nothing since. A
+    /// caller that polls the task can give up earlier then.
     pub fn asks_again(&self) -> bool {
         self.at_end == AtEnd::AsksAgain
     }

@@ -40,12 +40,15 @@ impl Decoder {
                 record.turn = turn.saturating_sub(1);
                 continue;
             }
+            // A complete artifact: replaces what is known, and the stream machine shows the difference.
             let arrival = Arrival { append: false, last: class == StateClass::Terminal, live: false };
             self.artifact(artifact, Metadata::new(), arrival, sink);
         }
+        // Lanes that ended in the history end after their artifacts, which were decoded just now.
         self.end_meanwhile(sink);
         let mut beside = Metadata::new();
         let mut own = raw_metadata(task.metadata.as_ref());
+        // The mark of a task names the run at Aqueduct's server; no event needs it.
         if self.reads_marks() {
             own.remove(mark::KEY);
         }
@@ -59,6 +62,9 @@ impl Decoder {
     }
 
     /// Emits messages of the agent that were not received before. Messages of users are known.
+    ///
+    /// The history up to the message that this turn sent belongs to earlier turns, and is recorded without being
+    /// shown; so is all of it in a baseline. If the history does not contain that message, the ids alone decide.
     fn history(&mut self, history: Vec<Message<'_>>, is_baseline: bool, sink: &mut Sink<'_>) {
         let sent = self.config.sent_message_id.as_deref();
         let after = sent.and_then(|sent| history.iter().rposition(|message| *message.message_id == *sent));
@@ -76,7 +82,8 @@ impl Decoder {
         }
     }
 
-    /// Handles a message of the history. One that repeats the answer is the answer as the server stored it.
+    /// Handles a message of the history. One that repeats the answer is the answer as the server stored it, and adds
+    /// nothing.
     fn past_message(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
         if self.reads_marks() && self.marked_message(&message, MessageOrigin::History, false, sink) {
             return;

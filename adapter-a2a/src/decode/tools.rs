@@ -14,16 +14,21 @@ use crate::recognise::{ToolEnd, ToolStart};
 /// A call without a result so far.
 #[derive(Debug, Clone)]
 struct OpenCall {
+    /// The id of the call in this stream: the agent's, or that of the message that announced it.
     id: ByteString,
+    /// The name as the start had it, which the result gets too.
     name: ByteString,
+    /// The name for comparison: see [`fold`].
     folded: String,
+    /// The agent that called the tool, if the notice named one.
     agent: Option<String>,
 }
 
-/// The open calls.
+/// The open calls of a turn, oldest first. Bounded by `DecodeLimits::open_calls`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Calls {
     open: VecDeque<OpenCall>,
+    /// Id and name of the call that began or ended last, to which further output belongs.
     latest: Option<(ByteString, ByteString)>,
 }
 
@@ -33,7 +38,8 @@ fn fold(name: &str) -> String {
 }
 
 impl Calls {
-    /// Records a call that begins. `fallback` is its id if the agent sent none.
+    /// Records a call that begins. `fallback` is its id if the agent sent none. Beyond `max` open calls the oldest is
+    /// dropped: its end will then be a result without a call.
     pub(super) fn start(&mut self, start: ToolStart, fallback: ByteString, max: usize) -> ContentBlock {
         let id = start.call_id.filter(|id| !id.is_empty()).map_or(fallback, ByteString::from);
         let name = ByteString::from(start.name);
@@ -56,6 +62,9 @@ impl Calls {
     }
 
     /// Returns the result of a call that ends. `text` is the text of the notice, for ends without output.
+    ///
+    /// An end with an id is matched by id alone. An end that matches no open call is a result under its own id, or
+    /// under `fallback`.
     pub(super) fn end(&mut self, end: ToolEnd, text: &str, fallback: ByteString) -> ContentBlock {
         let at = match (&end.call_id, &end.name) {
             (Some(_), _) => self.by_id(&end),
@@ -78,7 +87,8 @@ impl Calls {
         })
     }
 
-    /// Returns the output of a tool, attributed to the latest call.
+    /// Returns the output of a tool, attributed to the latest call: such notices name no call. The output is
+    /// progress, which does not end the call.
     pub(super) fn output(&self, text: String) -> ContentBlock {
         let (id, name) = self.latest.clone().unzip();
         ContentBlock::ToolResult(ToolResult {
@@ -89,6 +99,7 @@ impl Calls {
         })
     }
 
+    /// Returns the index of the oldest open call that matches.
     fn position(&self, matches: impl Fn(&OpenCall) -> bool) -> Option<usize> {
         self.open.iter().position(matches)
     }
@@ -120,7 +131,8 @@ impl Calls {
         calls.next().is_none().then_some(at)
     }
 
-    /// Returns the open call of the agent that an end names.
+    /// Returns the oldest open call of the agent that an end names; the oldest of all, if it names none or one
+    /// without calls.
     fn by_agent(&self, end: &ToolEnd) -> Option<usize> {
         let agent = end.agent.as_deref().map(fold);
         let of_agent = |call: &OpenCall| agent.is_some() && call.agent.as_deref().map(fold) == agent;

@@ -1,4 +1,14 @@
 //! Marked artifacts with a beginning and an end: text, thinking and tool calls.
+//!
+//! ```text
+//! first chunk   mark {"kind": "text", "track"?, "message"?, "continues"?, "replaces"?, …}   ──► begin_words, begin_call
+//! more          no mark; text, or data {"type": "tool-call-arguments", "delta"}             ──► emit_fragment
+//! last chunk    mark {"end": "interrupted" | "closed" | "replaced"}, or none: complete      ──► end_block
+//! ```
+//!
+//! Thinking and intermediate text arrive as status messages instead, each with the whole mark and the id
+//! `<block>@<byte>`: `marked_note`. Text is compared by length alone, because artifacts of Aqueduct's own server only
+//! grow.
 
 use aqueduct_core::block::{Thinking, ToolUse};
 use aqueduct_core::fingerprint::{Fingerprint, hash_text};
@@ -16,14 +26,18 @@ use crate::encode::begins_at;
 use crate::mark::{COMPLETE, END, Mark, kind};
 use crate::wire::{Artifact, Dialect, Message, Part};
 
-/// A fragment of a block.
+/// A fragment of a block, as found in one part.
 enum Fragment {
+    /// Text, or a piece of a call's arguments.
     Words(ByteString),
+    /// The encrypted form of thinking.
     Seal(ByteString),
 }
 
 impl Block {
-    /// Returns the next fragment with that text.
+    /// Returns the next fragment with that text, and records it. The block is open again: text after a complete
+    /// message begins another message in the stream machine, which then no longer has all text of the block
+    /// (`broken`).
     fn say(&mut self, words: ByteString) -> ContentBlock {
         self.text.push(&words);
         self.broken |= self.after_complete;
@@ -37,7 +51,8 @@ impl Block {
 }
 
 impl Decoder {
-    /// Decodes an artifact if it has a mark, or continues one that had.
+    /// Decodes an artifact if it has a mark, or continues one that had. Returns `false` if it is an artifact like
+    /// that of any agent; its parts are unchanged then.
     pub(in super::super) fn marked_artifact(
         &mut self,
         artifact: &mut Artifact<'_>,
@@ -70,6 +85,7 @@ impl Decoder {
                 return false;
             }
         }
+        // A snapshot, or an artifact that is sent again: its start is known.
         let is_whole = !arrival.live || (is_known && !arrival.append);
         self.fragments(&id, &parts, is_whole, sink);
         if arrival.live && arrival.last {
@@ -78,7 +94,10 @@ impl Decoder {
         true
     }
 
-    /// Decodes more text of a marked artifact. Returns `false` if it is unknown or the chunk has no text.
+    /// Decodes more text of a marked artifact. Returns `false` if the artifact is unknown, or neither text nor
+    /// thinking. `words` is called only if the chunk is decoded here.
+    ///
+    /// The hot path: chunks of text have no mark, so the id is all that is needed.
     pub(in super::super) fn marked_words(
         &mut self,
         id: &str,
@@ -100,8 +119,9 @@ impl Decoder {
         true
     }
 
-    /// Decodes a status message that is a fragment of a block. Its id contains its position, so a history that repeats
-    /// it adds nothing.
+    /// Decodes a status message that is a fragment of a block. Its id contains its position in bytes
+    /// (`<block>@<byte>`), so a history that repeats it adds nothing, and one that overlaps what is known adds the
+    /// rest. A message without a position follows what is known.
     pub(super) fn marked_note(
         &mut self,
         id: &ByteString,
@@ -139,12 +159,13 @@ impl Decoder {
         }
     }
 
-    /// Returns the agent that a mark names.
+    /// Returns the agent that a mark names: the lanes of the mark below the agent of the task.
     fn marked_source(&self, mark: &Mark) -> aqueduct_core::Source {
         mark.source(&self.source, |call| self.memory.marked.call(call))
     }
 
-    /// Returns the state of a marked artifact that begins.
+    /// Returns the state of a marked artifact that begins. Without a message id in the mark the artifact is a message
+    /// of its own.
     pub(super) fn new_block(&self, what: What, id: &ByteString, mark: &Mark) -> Block {
         Block {
             what,
@@ -164,12 +185,17 @@ impl Decoder {
         }
     }
 
-    /// Begins a text or thinking. A message of its own, unless the mark names a block that it continues or replaces.
+    /// Begins a text or thinking: a message of its own, unless the mark names a block that it continues or replaces.
+    ///
+    /// Nothing is emitted yet; the first text does that. The stream machine appends text with an equal message id, so
+    /// a message id that has begun before on the same lane, track and channel gets the id of the artifact as suffix.
     fn begin_words(&mut self, id: &ByteString, mark: &Mark) {
         let what = if mark.kind() == kind::THINKING { What::Thinking } else { What::Text };
         let mut block = self.new_block(what, id, mark);
         let marked = &mut self.memory.marked;
         let earlier = |key: &str| mark.text(key).and_then(|id| marked.blocks.get(id));
+        // A block that the machine does not have completely cannot be replaced there: the new one is a message of its
+        // own.
         if let Some(earlier) = earlier("replaces").filter(|earlier| !earlier.broken) {
             block.message = earlier.message.clone();
             block.track = earlier.track.clone();
@@ -196,7 +222,10 @@ impl Decoder {
         marked.keep(id.clone(), block, self.config.limits.artifacts);
     }
 
-    /// Begins a tool call.
+    /// Begins a tool call. The first part has the name: `{"type": "tool-call", "id", "name"}`.
+    ///
+    /// A call that replaces another one keeps its call id and track, and its arguments replace the earlier ones;
+    /// nothing is emitted before they arrive.
     fn begin_call(&mut self, id: &ByteString, mark: &Mark, first: Option<&Part<'_>>, sink: &mut Sink<'_>) {
         let mut block = self.new_block(What::Call, id, mark);
         let marked = &mut self.memory.marked;
@@ -213,7 +242,8 @@ impl Decoder {
             block.message = parent.message.clone();
             block.track = parent.track.clone();
         }
-        // The call ends the open block of its track, and must end no other.
+        // A call ends the open block of its track. If the original call interrupted a block, it goes to that block's
+        // track; otherwise it must end no block, and gets a track of its own if its track has an open one.
         let path = ByteString::from(block.source.path());
         if let Some(track) = marked.interrupted.remove(&path) {
             block.track = track;
@@ -267,7 +297,8 @@ impl Decoder {
         }
     }
 
-    /// Emits a fragment of a block.
+    /// Emits a fragment of a block. The first one carries the metadata of the source, and the mode (`Replace` if the
+    /// block replaces another one).
     fn emit_fragment(&mut self, id: &ByteString, fragment: Fragment, sink: &mut Sink<'_>) {
         let Some(block) = self.memory.marked.blocks.get_mut(id) else { return };
         let content = match fragment {
@@ -287,7 +318,8 @@ impl Decoder {
         sink.push(update);
     }
 
-    /// Ends a block for the reason in its mark. Only a complete block is ended here: see the table of the module.
+    /// Ends a block for the reason in its mark. Only a complete block is ended here, by an empty fragment with
+    /// `last`; the others end by what follows, see the table of the module.
     fn end_block(&mut self, id: &ByteString, why: Option<&str>, sink: &mut Sink<'_>) {
         let Some(mut block) = self.memory.marked.blocks.get(id).filter(|b| b.what != What::Parts).cloned()
         else {
@@ -327,7 +359,8 @@ impl Decoder {
     }
 }
 
-/// Returns the content of a part. Returns `None` if it does not fit the kind of the block.
+/// Returns the content of a part. Returns `None` if it does not fit the kind of the block, or is of a type that
+/// carries no content (`tool-call`, `tool-call-end`, `end`).
 fn fragment(part: &Part<'_>, what: What, sink: &Sink<'_>) -> Option<Fragment> {
     if let Some(text) = part.as_text() {
         return (what != What::Call).then(|| Fragment::Words(sink.share_str(text)));

@@ -36,11 +36,14 @@ use super::sink::Sink;
 use crate::config::Marks;
 use crate::wire::{Content, Part};
 
-/// The kind of a marked artifact.
+/// The kind of a marked artifact, from the mark of its first chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
+    /// Text of the answer or intermediate text.
     Text,
+    /// Thinking, in the clear or encrypted.
     Thinking,
+    /// A tool call, whose text are its arguments.
     Call,
     /// Emitted part by part: results and custom content.
     Parts,
@@ -68,7 +71,9 @@ struct Block {
     broken: bool,
     /// Metadata for its first text.
     origin: Origin,
+    /// The text so far. Only its length is used: artifacts of Aqueduct's own server only grow.
     text: Fingerprint,
+    /// The number of parts that were emitted, for [`What::Parts`].
     emitted_parts: usize,
 }
 
@@ -100,6 +105,7 @@ pub(crate) struct Marked {
 }
 
 impl Decoder {
+    /// Returns `true` if marks are decoded (`DecodeConfig::marks`). Otherwise they are metadata like any other.
     pub(super) fn reads_marks(&self) -> bool {
         self.config.marks == Marks::Read
     }

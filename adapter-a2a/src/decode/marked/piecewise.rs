@@ -1,4 +1,15 @@
 //! Marked artifacts that are emitted part by part: tool results and custom content.
+//!
+//! ```text
+//! mark {"kind": "tool-result"}
+//! part {"type": "tool-result", "toolCallId": "c1", "name": "weather", "payload": "21 degrees"}
+//!
+//! mark {"kind": "custom", "name": "chart"}
+//! part {"points": [1, 2]}
+//! ```
+//!
+//! Each part is one canonical block and complete in itself, so a part is emitted or known, never compared. The mark
+//! determines the kind of a part; recognisers are not applied.
 
 use aqueduct_core::block::{ToolOutput, ToolResult};
 use aqueduct_core::{ByteString, ContentBlock, MessageId, wellknown};
@@ -15,6 +26,9 @@ use crate::wire::{Content, Dialect, Part};
 
 impl Decoder {
     /// Emits each part of a result or of custom content that was not emitted before.
+    ///
+    /// The parts of a live chunk are new. A snapshot contains all parts in the order of their chunks, so as many as
+    /// were emitted are skipped. The message id is that of the source, or none: these blocks belong to no message.
     pub(super) fn emit_marked_parts(
         &mut self,
         id: &ByteString,
@@ -42,6 +56,9 @@ impl Decoder {
     }
 
     /// Returns the result of a tool call from one part.
+    ///
+    /// A payload that is a string is text, unless the mark has `json`: then the tool returned a JSON string. A part
+    /// that is not an object gives an empty result, because the mark has already determined its kind.
     fn result_of(&self, part: &Part<'_>, mark: &Mark) -> ContentBlock {
         let mut data = match data_of(part) {
             Some(Value::Object(data)) => data,
@@ -58,7 +75,8 @@ impl Decoder {
         ContentBlock::ToolResult(ToolResult { id, name, output, is_error })
     }
 
-    /// Returns custom content from one part.
+    /// Returns custom content from one part: the value of a data part, unwrapped if the mark has `wrapped` (only
+    /// objects can be sent in every dialect), or the value of a file. Content without a name is `aqueduct.data`.
     fn custom_of(&self, part: &Part<'_>, mark: &Mark) -> ContentBlock {
         let name = mark.bytes("name").unwrap_or_else(|| ByteString::from_static(wellknown::DATA));
         let value = match &part.content {
@@ -74,7 +92,8 @@ impl Decoder {
         self.progress_of(&name, &value).unwrap_or_else(|| ContentBlock::custom(name, value))
     }
 
-    /// Rebuilds the progress of a tool if its call has another id in this stream.
+    /// Rebuilds the progress of a tool if its call has another id in this stream, so that it is attributed to that
+    /// call. Returns `None` for all other custom content, which is passed on unchanged.
     fn progress_of(&self, name: &str, value: &Value) -> Option<ContentBlock> {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         let given = text("toolCallId").filter(|_| name == wellknown::TOOL_PROGRESS)?;

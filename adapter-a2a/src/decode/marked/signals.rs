@@ -1,4 +1,13 @@
 //! Marked statuses: lanes, steps, state, usage, interrupts, and the end of the turn.
+//!
+//! ```text
+//! mark {"kind": "step-started", "lane": [{"key": "search"}]}    part {"type": "step-started", "name": "plan"}
+//! mark {"kind": "usage"}                                        part {"type": "usage", "usage": {"input": 12, "output": 40}}
+//! mark {"kind": "finished", "outcome": "interrupted", "interrupts": [{"lane", "interrupt"}]}    state input-required
+//! ```
+//!
+//! A mark that ends the turn counts only on a state that ends it, and any other mark only on a state that does not.
+//! Each status has a message id that is derived from its content, by which a history is deduplicated.
 
 use aqueduct_core::{ByteString, Interrupt, SourceEvent};
 use serde_json::Value;
@@ -22,7 +31,9 @@ pub(in super::super) enum MessageOrigin {
 }
 
 impl Decoder {
-    /// Decodes a status message if it has a mark. `ends_turn` is set if its state ends the turn.
+    /// Decodes a status message if it has a mark. `ends_turn` is set if its state ends the turn. Returns `false` if
+    /// the message has to be decoded like that of any agent: no mark, an unknown kind, or an end that does not fit
+    /// the state.
     pub(in super::super) fn marked_message(
         &mut self,
         message: &Message<'_>,
@@ -42,6 +53,7 @@ impl Decoder {
         }
         let is_question = mark.kind() == kind::INTERRUPT;
         let as_text = self.config.interrupts == InterruptView::Text;
+        // With interrupts as text, the general path emits the words of the question and ends the turn.
         if is_ending
             && origin != MessageOrigin::History
             && as_text
@@ -49,6 +61,8 @@ impl Decoder {
         {
             return false;
         }
+        // A snapshot and a history repeat statuses; live ones are never suppressed, because a step may begin twice
+        // with the same name.
         let is_known = self.memory.messages.knows(message, "");
         self.memory.messages.note(message, "", origin == MessageOrigin::Live, &self.config.limits);
         let is_over = origin == MessageOrigin::History && (is_ending || is_question);
@@ -59,7 +73,8 @@ impl Decoder {
         if is_ending { self.marked_ending(&mark, sink) } else { self.signal(&mark, message, origin, sink) }
     }
 
-    /// Emits the event of a marked status. Returns `false` if its kind is unknown.
+    /// Emits the event of a marked status. Returns `false` if its kind is unknown, or its content is not what the
+    /// kind requires.
     fn signal(
         &mut self,
         mark: &Mark,
@@ -86,6 +101,7 @@ impl Decoder {
             kind::LANE_CLOSED => {
                 let outcome = outcome_of(&Value::Object(content));
                 marked.meanwhile.push(SourceEvent::LaneClosed { source, outcome });
+                // In a history the artifacts of the lane follow, and have to be decoded before the lane ends.
                 if origin != MessageOrigin::History {
                     self.end_meanwhile(sink);
                 }
@@ -117,7 +133,8 @@ impl Decoder {
         true
     }
 
-    /// Returns the interrupt as one of this task: the reply goes to the agent that forwarded it.
+    /// Returns the interrupt as one of this task: the reply goes to the agent that forwarded it. Ids and state in the
+    /// metadata are those of this task, and a call has its id in this stream.
     fn own_question(&self, mut interrupt: Interrupt) -> Interrupt {
         let state = if &*interrupt.reason == "auth_required" { "auth-required" } else { "input-required" };
         let mut beside = interrupt.metadata.take().map(|own| (*own).clone()).unwrap_or_default();
@@ -128,7 +145,10 @@ impl Decoder {
         interrupt
     }
 
-    /// Ends the turn as the mark says. Returns `false` if the outcome is unknown.
+    /// Ends the turn as the mark determines. Always returns `true`; an unknown outcome is a success.
+    ///
+    /// The end repeats all pending interrupts, for clients that subscribed after they were requested; those of this
+    /// turn are not emitted again.
     fn marked_ending(&mut self, mark: &Mark, sink: &mut Sink<'_>) -> bool {
         if mark.kind() == kind::FAILED {
             self.fail(failure_of(mark.get("failure").unwrap_or(&Value::Null)), sink.out);

@@ -2,6 +2,16 @@
 //!
 //! A list of wakers, each with its condition: an append wakes only the tasks whose condition holds. The owner of a run waits
 //! for control messages while it appends; its own events must not wake it.
+//!
+//! ```text
+//! Wait::poll ── condition holds? ── yes ──► Ready
+//!                  └ no ──► slot with the waker ──► Pending        drop ──► slot free
+//! Signal::tell ── progress = maximum of both ──► wakes the slots whose condition holds now
+//! ```
+//!
+//! No wake-up is missed: `poll` checks the condition and stores its waker under the lock under
+//! which `tell` changes the progress. Waits are cancel-safe: a dropped wait frees its slot and has
+//! no other effect.
 
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +22,8 @@ use aqueduct_core::RunId;
 use crate::error::LogError;
 use crate::log::Lease;
 
-/// The progress of a run. Numbers only grow.
+/// The progress of a run. Numbers only grow, so progress that arrives out of order is combined by
+/// the maximum of each field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Progress {
     pub(crate) head: u64,
@@ -31,6 +42,8 @@ enum Want {
 }
 
 impl Want {
+    /// Returns `true` if the wait is over. A changed epoch ends the wait for messages: the lease of the
+    /// waiter is lost.
     fn is_met(self, now: &Progress) -> bool {
         match self {
             Self::Events { after } => now.head > after || now.closed,
@@ -53,6 +66,7 @@ struct State {
 }
 
 impl Signal {
+    /// Returns a signal without waiters.
     pub(crate) fn new(progress: Progress) -> Self {
         Self(Mutex::new(State { progress, waiting: Vec::new(), vacant: Vec::new() }))
     }
@@ -69,12 +83,15 @@ impl Signal {
     }
 
     /// Waits for events above `after`, or the end of the run.
+    /// Completes at once if the condition already holds. Never fails; the error type is that of the
+    /// engines.
     pub(crate) async fn changed(&self, _: &RunId, after: u64) -> Result<(), LogError> {
         self.wait(Want::Events { after }).await;
         Ok(())
     }
 
     /// Waits for more than `seen` messages, or the end of the lease.
+    /// The caller checks the lease afterwards: this wait does not report which of the two happened.
     pub(crate) async fn called(&self, lease: &Lease, seen: usize) -> Result<(), LogError> {
         self.wait(Want::Messages { epoch: lease.epoch, seen }).await;
         Ok(())
@@ -101,6 +118,8 @@ impl State {
         (wakers.next(), wakers.collect())
     }
 
+    /// Returns a free slot. The list grows to the highest number of simultaneous waits and never
+    /// shrinks.
     fn vacant_place(&mut self) -> usize {
         self.vacant.pop().unwrap_or_else(|| {
             self.waiting.push(None);
@@ -108,6 +127,7 @@ impl State {
         })
     }
 
+    /// Frees a slot for the next wait.
     fn vacate(&mut self, place: usize) {
         if let Some(held) = self.waiting.get_mut(place) {
             *held = None;
@@ -131,6 +151,8 @@ impl Future for Wait<'_> {
         if self.want.is_met(&state.progress) {
             return Poll::Ready(());
         }
+        // The slot of an earlier poll is used again, with the waker of this poll: a task may be polled by
+        // another one.
         let place = self.place.unwrap_or_else(|| state.vacant_place());
         if let Some(held) = state.waiting.get_mut(place) {
             let is_known =

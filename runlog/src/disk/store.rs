@@ -26,6 +26,8 @@ use crate::limits::{count, value_weight, weight_of};
 use crate::log::{Control, Note, RunMeta, RunState};
 
 /// The version of run records.
+/// A program refuses records of other versions, so that an older program does not misread those of
+/// a newer one.
 const RECORD: u8 = 1;
 
 /// The size of the journal, which is read whole when the folder is opened: the smallest that fjall accepts.
@@ -39,6 +41,7 @@ const CHECKPOINT: u64 = 1;
 const REMOVED_AT_ONCE: u64 = 10_000;
 
 /// The database of a folder.
+/// Cloning it clones handles: all clones use the same database.
 #[derive(Clone)]
 pub(super) struct Store {
     database: Database,
@@ -50,8 +53,11 @@ pub(super) struct Store {
 
 /// A stored run.
 pub(super) struct Found {
+    /// The key of the run in all keyspaces.
     pub(super) place: u64,
+    /// Restored from the record and, for an open run, from its events. The lease has lapsed.
     pub(super) ledger: Ledger,
+    /// All messages to the owner, which a new owner receives again.
     pub(super) controls: Vec<Control>,
 }
 
@@ -81,11 +87,13 @@ fn key(place: u64, number: u64) -> [u8; 16] {
 }
 
 /// Returns the range of all keys of a run.
+/// Keys sort by place, then by number, so one run is one contiguous range.
 fn key_range(place: u64) -> std::ops::RangeInclusive<[u8; 16]> {
     key(place, 0)..=key(place, u64::MAX)
 }
 
 /// Returns the second half of a key.
+/// Returns `None` if the key is shorter than 16 bytes.
 fn number_of(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(8..)?.try_into().ok()?))
 }
@@ -143,6 +151,7 @@ impl Store {
     }
 
     /// Returns the places of all runs, each with the number of its last event.
+    /// Used after a failed commit, to find runs and events that were written but never acknowledged.
     pub(super) fn places(&self) -> Result<Vec<(u64, u64)>, LogError> {
         let mut places = Vec::new();
         for entry in self.runs.iter() {
@@ -157,6 +166,7 @@ impl Store {
     }
 
     /// Restores a run to its ledger: events and messages beyond it were never acknowledged.
+    /// The record is written as well, because the failed batch may have contained a later one.
     pub(super) fn restore(&self, place: u64, ledger: &Ledger, last: u64) -> Result<(), LogError> {
         let mut batch = self.batch();
         for number in ledger.state.head + 1..=last {
@@ -170,7 +180,8 @@ impl Store {
         batch.commit()
     }
 
-    /// Determines the head and the size of a run that was open.
+    /// Determines the head and the size of a run that was open: reads all its events, a thousand at a
+    /// time. Closed runs have both in their record, so a start costs the events of open runs only.
     fn count(&self, place: u64, ledger: &mut Ledger) -> Result<(), LogError> {
         if ledger.is_closed() {
             return Ok(());
@@ -200,12 +211,14 @@ impl Store {
         self.note(run, place, INPUT)
     }
 
+    /// Returns a note of a run. Returns `None` if it has none of that kind.
     fn note(&self, run: &RunId, place: u64, kind: u64) -> Result<Option<Arc<Value>>, LogError> {
         let found = self.notes.get(key(place, kind)).map_err(|error| unavailable(&error))?;
         let read = |bytes: &[u8]| decode_value(Bytes::copy_from_slice(bytes)).map(Arc::new);
         found.map(|bytes| read(&bytes)).transpose().map_err(unreadable(run))
     }
 
+    /// Returns the messages of a run, in the order of sending.
     fn load_controls(&self, place: u64, ledger: &Ledger) -> Result<Vec<Control>, LogError> {
         let run = &ledger.state.meta.run_id;
         let message = |entry: fjall::Guard| {
@@ -216,6 +229,7 @@ impl Store {
     }
 
     /// Reads at most `max` events after a number.
+    /// A new decoder per call: heads are shared within a page, not between pages.
     pub(super) fn read(
         &self,
         run: &RunId,
@@ -233,6 +247,7 @@ impl Store {
         self.events.range(key(place, first)..=key(place, u64::MAX)).take(max).map(event).collect()
     }
 
+    /// Starts a batch. Nothing is written until it is committed.
     pub(super) fn batch(&self) -> Batch<'_> {
         Batch { store: self, batch: self.database.batch() }
     }
@@ -269,22 +284,27 @@ pub(super) struct Batch<'s> {
 }
 
 impl Batch<'_> {
+    /// Writes the record of a run. Replaces an earlier one.
     pub(super) fn record(&mut self, place: u64, ledger: &Ledger) {
         self.batch.insert(&self.store.runs, place.to_be_bytes(), write_record(ledger));
     }
 
+    /// Adds an event under its number.
     pub(super) fn event(&mut self, place: u64, number: u64, bytes: Vec<u8>) {
         self.batch.insert(&self.store.events, key(place, number), bytes);
     }
 
+    /// Removes an event.
     pub(super) fn forget_event(&mut self, place: u64, number: u64) {
         self.batch.remove(&self.store.events, key(place, number));
     }
 
+    /// Adds a message to the owner; `index` counts from 1.
     pub(super) fn control(&mut self, place: u64, index: usize, bytes: Vec<u8>) {
         self.batch.insert(&self.store.controls, key(place, count(index)), bytes);
     }
 
+    /// Writes a note. Replaces an earlier one of its kind.
     pub(super) fn note(&mut self, place: u64, note: &Note, bytes: Vec<u8>) {
         let kind = match note {
             Note::Input(_) => INPUT,
@@ -307,6 +327,8 @@ impl Batch<'_> {
     }
 }
 
+/// Encodes the part of a ledger that survives a restart: no lease, no watchers; the checkpoint and
+/// the messages are stored under keys of their own.
 pub(super) fn write_record(ledger: &Ledger) -> Vec<u8> {
     let RunState { meta, epoch, earliest, head, closed_at, .. } = &ledger.state;
     let mut to = Writer::default();
@@ -325,6 +347,11 @@ pub(super) fn write_record(ledger: &Ledger) -> Vec<u8> {
 }
 
 /// Reads a record. The lease of the run has lapsed: the process that held it is gone.
+///
+/// # Errors
+///
+/// Returns [`CodecError::UnknownVersion`] for the record of a newer program, and another error for
+/// damaged bytes.
 pub(super) fn read_record(bytes: Bytes) -> Result<Ledger, CodecError> {
     let mut from = Reader::new(bytes);
     match from.byte("the version")? {

@@ -76,6 +76,9 @@ impl Writer {
     }
 
     /// Applies a group of commands as one batch, commits it, and answers all of them.
+    /// The commands of a group see the changes of earlier ones in it, by the ledgers. A failed commit
+    /// fails all of them; the ledgers then contain changes that were not stored, and are reset from the
+    /// views before the next group (`usable`).
     fn handle_group(&mut self, group: &mut Vec<Command>) {
         let store = match self.usable() {
             Ok(store) => store,
@@ -88,10 +91,13 @@ impl Writer {
                 completions.push(complete);
             }
         }
+        // One sync for the whole group: this is what makes many small appends cheap.
         let committed = batch.commit();
         if let Err(error) = &committed {
             self.recovery.broken = Some(error.clone());
         }
+        // Completions publish to the views in the order of the commands, so watchers see changes in the
+        // order of the log.
         for complete in completions {
             complete(committed.clone());
         }
@@ -148,6 +154,7 @@ impl Writer {
                 let noted = self.annotate(&lease, &note, batch);
                 then(noted, answer, |publish: Publish| publish(Vec::new()))
             }
+            // Not written to the disk: after a restart there are no watchers.
             Command::Watched { run, until, answer } => {
                 let noted = self.owned(&run).map(|owned| {
                     owned.ledger.watched(until);
@@ -163,6 +170,7 @@ impl Writer {
                 let trimmed = self.trim(&run, earliest, batch);
                 then(trimmed, answer, |publish: Publish| publish(Vec::new()))
             }
+            // A write that is synced with the group: the disk is writable if it succeeds.
             Command::Check { answer } => {
                 batch.probe();
                 then(Ok(()), answer, |()| ())
@@ -176,6 +184,7 @@ impl Writer {
     }
 
     /// Returns a run. Returns [`LogError::NotFound`] if it was never opened, or was deleted.
+    /// The ledger may contain changes of the current group that are not synced yet.
     fn owned(&mut self, run: &RunId) -> Result<&mut Owned, LogError> {
         self.runs.get_mut(run).ok_or_else(|| LogError::NotFound(run.clone()))
     }
@@ -190,6 +199,7 @@ impl Writer {
         if self.runs.contains_key(&meta.run_id) {
             return Err(LogError::Exists(meta.run_id));
         }
+        // The deletion is committed by itself, before the batch of this group.
         if self.runs.len() >= self.limits.runs {
             self.forget_oldest()?;
         }
@@ -226,6 +236,7 @@ impl Writer {
         batch: &mut Batch<'_>,
     ) -> Option<Completion> {
         let limits = self.limits;
+        // A refused batch is returned at once; an accepted one after the sync.
         let staged =
             self.owned(&lease.run_id).and_then(|owned| owned.append(lease, &events, now, &limits, batch));
         match staged {
@@ -247,6 +258,7 @@ impl Writer {
     }
 
     /// Adds a note to the batch. It replaces an earlier note of its kind.
+    /// The value is encoded before the ledger changes, so that a value without a form changes nothing.
     fn annotate(&mut self, lease: &Lease, note: &Note, batch: &mut Batch<'_>) -> Result<Publish, LogError> {
         let limits = self.limits;
         let owned = self.owned(&lease.run_id)?;
@@ -273,6 +285,7 @@ impl Writer {
     }
 
     /// Removes the events below `earliest` with the batch.
+    /// Costs one removed key per trimmed event.
     fn trim(&mut self, run: &RunId, earliest: u64, batch: &mut Batch<'_>) -> Result<Publish, LogError> {
         let owned = self.owned(run)?;
         let first = owned.ledger.state.earliest;
@@ -302,6 +315,7 @@ impl Writer {
     }
 
     /// Deletes a run from the disk, the ledgers and the views.
+    /// The disk first: if it fails, the run stays in memory and can be deleted again.
     fn forget(&mut self, run: &RunId) -> Result<(), LogError> {
         let Some(owned) = self.runs.get(run) else { return Ok(()) };
         self.store.get()?.remove(owned.place, owned.ledger.state.earliest, owned.ledger.state.head)?;
@@ -335,6 +349,8 @@ impl Owned {
         limits: &LogLimits,
         batch: &mut Batch<'_>,
     ) -> Result<(u64, Publish), LogError> {
+        // Encoding precedes the change of the ledger: an event without a form refuses the batch and changes
+        // nothing.
         let mut encoder = Encoder::default();
         let written = events.iter().map(|event| encoder.encode(event)).collect::<Result<Vec<_>, _>>();
         let written = written.map_err(|error| unwritable(&lease.run_id, &error))?;

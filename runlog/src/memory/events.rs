@@ -79,6 +79,8 @@ impl Chunk {
     }
 
     /// Packs the chunk if that saves memory.
+    /// Called once per chunk, when two chunks follow it. Packing costs an encoding of 64 events, and
+    /// the chunk stays packed until it is trimmed.
     fn pack(&mut self) {
         let Self::Open(events) = self else { return };
         let blocks = events.iter().filter(|event| matches!(event, Stored::Started(_))).count();
@@ -89,6 +91,7 @@ impl Chunk {
         }
     }
 
+    /// Returns the events of the chunk as they were before packing.
     fn into_stored(self) -> Vec<Stored> {
         match self {
             Self::Open(events) => events,
@@ -117,6 +120,7 @@ pub(super) struct Events {
 }
 
 impl Events {
+    /// Returns the number of events that are not trimmed.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -142,6 +146,8 @@ impl Events {
     /// Passes at most `max` events from the index `start` on to `each`: an iterator over both kinds of chunks moves every event
     /// several times.
     pub(super) fn visit_since(&self, start: usize, max: usize, mut each: impl FnMut(BlockEvent)) {
+        // Only the first chunk can have another length than `CHUNK`, by trimming or because it is the only
+        // one, so the chunk of an index is found by division.
         let first = self.chunks.front().map_or(0, Chunk::len);
         let (chunk, mut offset) = match start.checked_sub(first) {
             Some(behind) => (1 + behind / CHUNK, behind % CHUNK),
@@ -157,6 +163,7 @@ impl Events {
     }
 
     /// Removes and returns the oldest events.
+    /// At most `count`; a chunk that is removed in part is unpacked and becomes an open one.
     pub(super) fn take_oldest(&mut self, count: usize) -> Vec<BlockEvent> {
         let mut taken = Vec::new();
         while taken.len() < count

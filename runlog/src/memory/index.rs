@@ -1,5 +1,9 @@
-//! Runs by their place in lists: all of them, those of a thread, those of an owner. A list costs what it returns, not what
-//! the log holds.
+//! Runs by their place in lists: all of them, those of a thread, those of an owner. A list costs
+//! what it returns, not what the log holds.
+//!
+//! The place of a run is its time of opening, then its id, so that runs opened in the same
+//! millisecond have a fixed order. A place never changes, and a page continues after the place of
+//! its last run, also if that run was deleted meanwhile.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -22,12 +26,14 @@ pub(super) struct Index {
 }
 
 impl Index {
+    /// Adds a run to its three lists. The caller has checked that the id is new.
     pub(super) fn insert(&mut self, run: &Arc<Run>) {
         self.all.insert(run.place(), Arc::clone(run));
         self.threads.entry(run.thread.clone()).or_default().insert(run.place(), Arc::clone(run));
         self.owners.entry(run.owner.clone()).or_default().insert(run.place(), Arc::clone(run));
     }
 
+    /// Removes a run from its three lists.
     pub(super) fn remove(&mut self, run: &Run) {
         let place = run.place();
         self.all.remove(&place);
@@ -41,6 +47,8 @@ impl Index {
     }
 
     /// Returns the first `max` runs that a query selects, in its order.
+    /// The shortest list that contains all results is searched: that of the thread, then that of the
+    /// owner. The owner is checked as well, because a thread may contain runs of several owners.
     pub(super) fn select(&self, query: &RunQuery, max: usize) -> Vec<Arc<Run>> {
         let found = match (&query.thread_id, &query.owner) {
             (Some(thread), _) => self.threads.get(thread),

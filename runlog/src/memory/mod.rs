@@ -1,9 +1,21 @@
 //! [`MemoryLog`]: the default engine: in memory, bounded, lost with the process.
 //!
-//! Deltas are copied from the buffers they were read from into shared pages (`arena.rs`): a delta that stayed a slice would
-//! keep its whole read buffer alive, which is ten times as large. All other parts of events are stored unchanged.
+//! Deltas are copied from the buffers they were read from into shared pages (`arena.rs`): a delta
+//! that stayed a slice would keep its whole read buffer alive, which is ten times as large. All
+//! other parts of events are stored unchanged.
 //!
-//! Locks are held while references are copied, never across an await.
+//! Locks, always taken in this order:
+//!
+//! 1. `runs`: the map of all runs, their lists and the accounts of their owners. Held for a lookup,
+//!    an open or a deletion.
+//! 2. the body of one run (`run.rs`): held for one append or read.
+//!
+//! Both are held while references are copied, never across an await. So every operation except the
+//! two waits (`changed`, `controls`) completes at its first poll.
+//!
+//! Memory is bounded three times: `runs` (their number), `bytes` (all runs) and `bytes_per_owner`.
+//! Past a limit, runs that have ended are deleted before their time to live; open runs never are
+//! (`owners.rs` chooses).
 
 mod arena;
 mod events;
@@ -47,7 +59,7 @@ pub struct MemoryLog {
     claims: Claims,
 }
 
-/// All runs.
+/// All runs, by id, by their place in lists, and by owner. The three always contain the same runs.
 #[derive(Debug, Default)]
 struct Runs {
     all: HashMap<RunId, Arc<Run>>,
@@ -56,7 +68,10 @@ struct Runs {
 }
 
 impl Runs {
-    /// Forgets runs that `next` names until one of them was there and has ended. Returns `false` if there is none.
+    /// Deletes runs that `next` proposes until one of them existed and had ended. Returns `false` if
+    /// `next` proposes no more.
+    ///
+    /// A proposal may be outdated: the run may have been deleted by expiry, or its id opened again.
     fn forget_one(&mut self, mut next: impl FnMut(&mut Owners) -> Option<RunId>) -> bool {
         while let Some(id) = next(&mut self.owners) {
             if self.all.get(&id).is_some_and(|run| run.closed_at().is_some()) {
@@ -67,6 +82,8 @@ impl Runs {
         false
     }
 
+    /// Removes a run from all three structures. Watchers get [`LogError::NotFound`] with their next
+    /// read.
     fn remove(&mut self, id: &RunId) {
         if let Some(run) = self.all.remove(id) {
             run.give_back();
@@ -75,7 +92,8 @@ impl Runs {
         }
     }
 
-    /// Gives how many runs were forgotten.
+    /// Deletes the runs that ended before a time, and returns their number. Linear in the number of
+    /// runs; called by the sweeper.
     fn forget_before(&mut self, before: Timestamp) -> usize {
         let is_old = |run: &Arc<Run>| run.closed_at().is_some_and(|closed| closed < before);
         let old: Vec<RunId> =
@@ -95,14 +113,20 @@ impl MemoryLog {
         Self { limits, ..Self::default() }
     }
 
+    /// Locks the runs. Ignores poisoning: the changes under this lock are insertions and removals that
+    /// do not panic halfway.
     fn runs(&self) -> MutexGuard<'_, Runs> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns a run, or [`LogError::NotFound`]. The lock of the map is released before the run is
+    /// used.
     fn run(&self, id: &RunId) -> Result<Arc<Run>, LogError> {
         self.runs().all.get(id).cloned().ok_or_else(|| LogError::NotFound(id.clone()))
     }
 
+    /// Opens a run, after a run that ended was deleted if the log is full. The lock is held from the
+    /// check of the id to the insertion, so one of two simultaneous callers gets [`LogError::Exists`].
     fn open_now(&self, meta: RunMeta, until: Timestamp) -> Result<Lease, LogError> {
         let mut runs = self.runs();
         if runs.all.contains_key(&meta.run_id) {
@@ -122,6 +146,8 @@ impl MemoryLog {
         Ok(lease)
     }
 
+    /// Appends a batch. The limits of memory are checked before the lock of the run is taken, so a
+    /// batch may exceed them by its own size; the next append then fails or makes room.
     fn append_now(&self, lease: &Lease, events: Vec<BlockEvent>, now: Timestamp) -> Result<u64, Refused> {
         let is_end = events.last().is_some_and(BlockEvent::is_terminal);
         let run = match self.writable(&lease.run_id, is_end) {
@@ -129,13 +155,16 @@ impl MemoryLog {
             Err(error) => return Err(Refused::new(error, events)),
         };
         let head = run.append(lease, events, now, &self.limits)?;
+        // From here on the run can be deleted to make room.
         if is_end {
             self.runs().owners.end(&run.owner, run.id.clone());
         }
         Ok(head)
     }
 
-    /// Returns the run if there is room for more events. The end of a run is always accepted.
+    /// Returns the run if there is room for more events, after runs that have ended were deleted. First
+    /// the owner's own limit, at the cost of its own runs, then that of the whole log. The end of a run
+    /// is always accepted: a run that could not end would hold its memory for good.
     fn writable(&self, id: &RunId, is_end: bool) -> Result<Arc<Run>, LogError> {
         let mut runs = self.runs();
         let run = runs.all.get(id).cloned().ok_or_else(|| LogError::NotFound(id.clone()))?;
@@ -166,16 +195,21 @@ impl MemoryLog {
         self.run(run)?.read(after, max)
     }
 
+    /// Extends leases, and returns the lost ones, as `RunLog::renew` does.
     fn renew_now(&self, leases: Vec<Lease>, until: Timestamp) -> Vec<Lease> {
         let lost = |lease: &Lease| !self.run(&lease.run_id).is_ok_and(|run| run.renew(lease, until));
         leases.into_iter().filter(lost).collect()
     }
 
+    /// Returns the states of the runs that a query selects. States are copied after the lock of the map
+    /// is released.
     fn list_now(&self, query: &RunQuery, max: usize) -> Vec<RunState> {
         let runs = self.runs().index.select(query, max);
         runs.iter().map(|run| run.state()).collect()
     }
 
+    /// Returns open runs with a lapsed lease. Linear in the number of runs: leases are not indexed by
+    /// their end.
     fn lapsed_now(&self, now: Timestamp, max: usize) -> Vec<RunState> {
         let runs = self.runs().index.all();
         runs.iter().filter(|run| run.is_lapsed(now)).take(max).map(|run| run.state()).collect()
@@ -186,6 +220,8 @@ impl MemoryLog {
     }
 }
 
+/// Wraps a value that is already computed: the operation happened when the method was called, not
+/// when the future is polled.
 fn ready<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
     Box::pin(std::future::ready(value))
 }

@@ -53,6 +53,14 @@ impl Packed {
 }
 
 /// Writes a record as its difference from the one before.
+///
+/// ```text
+/// before  "block-17 abc"      record  "block-18 abd"
+///         equal 7, literal 1 "8", equal 3, literal 1 "d"
+/// ```
+///
+/// Positions are compared, not shifted: consecutive records have equal fields at equal offsets as
+/// long as their ids have the same length.
 fn write_difference(before: &[u8], record: &[u8], to: &mut Vec<u8>) {
     write_number(record.len(), to);
     let mut at = 0;
@@ -94,6 +102,8 @@ fn read_difference(before: &[u8], from: &mut &[u8]) -> Option<Vec<u8>> {
     Some(record)
 }
 
+/// Appends a number in LEB128: seven bits per byte, the lowest first, the high bit set in all but
+/// the last byte.
 #[expect(clippy::cast_possible_truncation, reason = "seven bits are written at a time")]
 fn write_number(mut number: usize, to: &mut Vec<u8>) {
     while number >= 0x80 {
@@ -103,6 +113,7 @@ fn write_number(mut number: usize, to: &mut Vec<u8>) {
     to.push(number as u8);
 }
 
+/// Reads a number in LEB128. Returns `None` if the bytes end, or the number does not fit.
 fn read_number(from: &mut &[u8]) -> Option<usize> {
     let (mut number, mut shift) = (0, 0);
     loop {

@@ -87,15 +87,17 @@ impl Run {
         RunPlace { opened_at: self.opened_at, run_id: self.id.clone() }
     }
 
+    /// Returns `true` if the run is open and its lease has lapsed by `now`.
     pub(super) fn is_lapsed(&self, now: Timestamp) -> bool {
         self.body().ledger.state.is_lapsed(now)
     }
 
-    /// Counts back what it holds: it is forgotten.
+    /// Subtracts the size of the run from its account, when the run is deleted.
     pub(super) fn give_back(&self) {
         self.account.sub(self.body().footprint());
     }
 
+    /// Returns the time of the end, or `None` for an open run.
     pub(super) fn closed_at(&self) -> Option<Timestamp> {
         self.body().ledger.state.closed_at
     }
@@ -108,10 +110,12 @@ impl Run {
         Ok(lease)
     }
 
+    /// Extends the lease. Returns `false` if it is lost, and changes nothing then.
     pub(super) fn renew(&self, lease: &Lease, until: Timestamp) -> bool {
         self.body().ledger.renew(lease, until)
     }
 
+    /// Records a watcher until that time; an earlier time has no effect.
     pub(super) fn watched(&self, until: Timestamp) {
         self.body().ledger.watched(until);
     }
@@ -131,6 +135,7 @@ impl Run {
             Ok(head) => head,
             Err(error) => return Err(Refused::new(error, events)),
         };
+        // The ledger has accepted the batch, so nothing after this line can fail.
         let Body { events: kept, arena, .. } = &mut *body;
         for event in events {
             kept.push(arena.keep(event));
@@ -152,6 +157,7 @@ impl Run {
         Ok(())
     }
 
+    /// Returns the input of the run, shared.
     pub(super) fn input(&self) -> Option<Arc<Value>> {
         self.body().input.clone()
     }
@@ -198,6 +204,7 @@ impl Run {
     pub(super) async fn controls(&self, lease: &Lease, seen: usize) -> Result<Vec<Control>, LogError> {
         self.signal.called(lease, seen).await?;
         let body = self.body();
+        // The wait also ends when the lease is lost.
         body.ledger.check_lease(lease)?;
         Ok(body.controls.iter().skip(seen).cloned().collect())
     }

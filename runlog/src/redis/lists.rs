@@ -1,6 +1,17 @@
 //! The lists of runs: sorted sets beside the runs, and the states of their members.
 //!
 //! A list may contain a deleted run, or an outdated end of a lease: the state of the run itself decides.
+//!
+//! ```text
+//! runs, thread:T, owner:O     score: time of opening          all runs
+//! leases                      score: end of the lease         open runs
+//! ended                       score: time of the end          ended runs
+//! ```
+//!
+//! On a cluster a list is on another node than its runs, so both cannot change atomically. The
+//! order of the writes makes every state after a crash harmless: a run is listed before it is
+//! created, listed as ended before it leaves the leases, and removed from `ended` after all else is
+//! deleted. What remains is corrected by the reader.
 
 use ::redis::Cmd;
 use aqueduct_core::{RunId, Timestamp};
@@ -17,6 +28,8 @@ const PAGE: isize = 256;
 
 impl RedisLog {
     /// Adds a run to the lists, if it is not in them.
+    /// Called before the run is created, with `NX`: a retry must not change the score of a run that
+    /// exists.
     pub(super) async fn enlist(&self, meta: &RunMeta, until: Timestamp) -> Result<(), LogError> {
         let run = meta.run_id.as_str();
         let add = |list: String, score: i64| {
@@ -75,6 +88,7 @@ impl RedisLog {
         self.desk.link.batch(commands).await.map(drop)
     }
 
+    /// Returns the state of one run.
     pub(super) async fn read_state(&self, run: &RunId) -> Result<RunState, LogError> {
         let states = self.read_states(std::slice::from_ref(run)).await?;
         states.into_iter().next().flatten().ok_or_else(|| LogError::NotFound(run.clone()))
@@ -97,6 +111,7 @@ impl RedisLog {
         self.ask_members(Cmd::zrevrangebyscore_limit(key, from, "-inf", skip, PAGE)).await
     }
 
+    /// Returns the ids that a range command selects.
     async fn ask_members(&self, command: Cmd) -> Result<Vec<RunId>, LogError> {
         let answer = self.desk.link.batch(&[command]).await?.pop().ok_or_else(|| strange(&[]))?;
         let members: Vec<String> = read(answer)?;
@@ -110,6 +125,8 @@ impl RedisLog {
             (None, Some(owner)) => List::Owner(owner),
             (None, None) => List::All,
         };
+        // Scores are only the time of opening: the first page may contain runs of the same millisecond
+        // before the place of the query. `query.wants` drops them.
         let key = self.desk.keys.list(list);
         let end = if query.newest_first { "+inf" } else { "-inf" };
         let from = query.after.as_ref().map_or_else(|| end.to_owned(), |place| place.opened_at.0.to_string());
@@ -133,6 +150,7 @@ impl RedisLog {
 
     /// Reads open runs whose lease lapsed, and corrects list entries that lag behind their run.
     pub(super) async fn read_lapsed(&self, now: Timestamp, max: usize) -> Result<Vec<RunState>, LogError> {
+        // Corrected entries leave the range, so only the found ones are skipped on the next page.
         let (mut found, mut skip) = (Vec::new(), 0);
         loop {
             let members =

@@ -1,4 +1,4 @@
-//! Rules of claims.
+//! Rules of claims: of several callers that claim a key at once, exactly one gets it.
 
 use aqueduct_core::Timestamp;
 
@@ -6,8 +6,11 @@ use crate::log::RunLog;
 
 /// Far in the future: engines may measure claims by a clock of their own.
 const LATER: Timestamp = Timestamp(1 << 52);
+/// The time of all claims of this module, long before the end of those that are to be held.
 const NOW: Timestamp = Timestamp(1 << 51);
 
+/// Checks a claim from its start to its release, and sixteen callers at once: all of them must get
+/// the same holder as the answer.
 pub(super) async fn check(log: &dyn RunLog) {
     let claim = async |key: &str, value: &str, until: Timestamp| {
         log.claim(key.to_owned(), value.to_owned(), NOW, until).await.unwrap()

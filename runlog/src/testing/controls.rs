@@ -1,4 +1,8 @@
 //! Rules of control messages to the lease holder.
+//!
+//! Messages are stored with the run, not delivered to a process: the owner may change between
+//! sending and reading. So a reader gives the number of messages that it has seen, and reading
+//! removes none.
 
 use std::sync::Arc;
 
@@ -11,6 +15,7 @@ use crate::error::LogError;
 use crate::limits::LogLimits;
 use crate::log::{Control, RunLog};
 
+/// Checks all rules of this module, the last one on a log with small limits.
 pub(super) async fn check(make: &impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     let plain = async || make(LogLimits::default()).await;
     messages_reach_the_owner_in_order(&*plain().await).await;
@@ -21,11 +26,13 @@ pub(super) async fn check(make: &impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     messages_are_bounded(&*make(limits).await).await;
 }
 
+/// Returns a reply with values of every JSON kind: engines encode it.
 fn reply() -> Control {
     let payload = Some(json!({ "answer": [1, 2.5, null, "yes"] }));
     Control::Reply(InterruptReply { id: "i1".into(), resolved: true, payload })
 }
 
+/// The owner applies messages in the order of sending: a cancel after a reply must not precede it.
 async fn messages_reach_the_owner_in_order(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     log.control(&lease.run_id, reply()).await.unwrap();
@@ -37,6 +44,7 @@ async fn messages_reach_the_owner_in_order(log: &dyn RunLog) {
     assert_eq!(log.control(&nowhere, Control::Cancel).await, Err(LogError::NotFound(nowhere.clone())));
 }
 
+/// A message wakes the owner. Polling would delay a cancel by its interval.
 async fn an_owner_that_waits_is_woken(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     for seen in 0..5 {
@@ -49,6 +57,8 @@ async fn an_owner_that_waits_is_woken(log: &dyn RunLog) {
     }
 }
 
+/// The new owner receives all messages from the first one on, because the former owner may have
+/// died before it handled them. The former owner, which still waits, gets an error and stops.
 async fn who_takes_over_sees_all_and_who_lost_is_told(log: &dyn RunLog) {
     let old = open(log, "a").await;
     log.control(&old.run_id, Control::Cancel).await.unwrap();
@@ -61,6 +71,8 @@ async fn who_takes_over_sees_all_and_who_lost_is_told(log: &dyn RunLog) {
     assert_eq!(log.controls(&new, 0).await, Ok(vec![Control::Cancel]));
 }
 
+/// The wait of an owner ends with its run, and a sender gets an error instead of a message that no
+/// owner reads.
 async fn a_run_that_ended_takes_no_message(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     let end = async {
@@ -72,6 +84,8 @@ async fn a_run_that_ended_takes_no_message(log: &dyn RunLog) {
     assert_eq!(log.control(&lease.run_id, Control::Cancel).await, Err(LogError::Closed(lease.run_id)));
 }
 
+/// Messages between replicas have a limit below that of cancels and replies: a run whose queue is
+/// full of them can still be cancelled.
 async fn messages_are_bounded(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     let message = || Control::Message(json!({ "any": ["thing", 1] }));

@@ -1,4 +1,7 @@
 //! Rules of events: numbers, reading, ends, limits, trimming, expiry.
+//!
+//! Every rule runs on an empty log. The name of the function is the rule; the comment before it is
+//! the reason, and the failure that the rule excludes.
 
 use std::sync::Arc;
 
@@ -10,6 +13,7 @@ use crate::error::LogError;
 use crate::limits::LogLimits;
 use crate::log::RunLog;
 
+/// Checks all rules of this module, those about limits on logs with small limits.
 pub(super) async fn check(make: &impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     let plain = async || make(LogLimits::default()).await;
     numbers_are_contiguous_and_reading_is_strictly_after(&*plain().await).await;
@@ -24,6 +28,9 @@ pub(super) async fn check(make: &impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     runs_expire_after_their_end(&*plain().await).await;
 }
 
+/// A watcher resumes by the last number it received. A gap, or an event that is read twice, would
+/// be lost or shown twice after a reconnect. All pages of all sizes are compared with the appended
+/// events, also after the run has ended.
 async fn numbers_are_contiguous_and_reading_is_strictly_after(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     let events = events(10);
@@ -45,6 +52,8 @@ async fn numbers_are_contiguous_and_reading_is_strictly_after(log: &dyn RunLog) 
     assert!(beyond.events.is_empty(), "nothing is after everything");
 }
 
+/// An engine that stores bytes must not change an event. The comparison of events ignores
+/// properties of agents, so those are compared separately.
 async fn events_of_every_kind_come_back_as_they_were(log: &dyn RunLog) {
     for (name, source) in scenarios() {
         let lease = open(log, name).await;
@@ -57,6 +66,8 @@ async fn events_of_every_kind_come_back_as_they_were(log: &dyn RunLog) {
     }
 }
 
+/// The end is part of the append that contains the terminal event: there is no time at which a run
+/// has a terminal event and is open. A closed run accepts neither events nor a takeover.
 async fn a_terminal_event_closes_the_run(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     let events = events(1);
@@ -69,6 +80,8 @@ async fn a_terminal_event_closes_the_run(log: &dyn RunLog) {
     assert_eq!(late, Err(LogError::Closed(lease.run_id)));
 }
 
+/// A batch is appended completely or not at all, and the caller gets it back, because it retries or
+/// ends the run. An empty batch is valid and returns the head.
 async fn a_refused_batch_leaves_nothing_and_comes_back(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     let mut batch = events(2);
@@ -80,6 +93,8 @@ async fn a_refused_batch_leaves_nothing_and_comes_back(log: &dyn RunLog) {
     assert_eq!(append(log, &lease, &[], 2).await, Ok(0), "nothing can be appended, and changes nothing");
 }
 
+/// Without this limit a source in a loop would fill the log. The terminal event is accepted beyond
+/// it, otherwise the failure could not be logged and the run would stay open.
 async fn a_run_that_never_ends_is_stopped_but_may_end(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     let all = events(5);
@@ -92,6 +107,7 @@ async fn a_run_that_never_ends_is_stopped_but_may_end(log: &dyn RunLog) {
     assert_eq!(append(log, &lease, &all[3..], 2).await, Ok(all.len() as u64), "there is room for the end");
 }
 
+/// The limit in bytes applies to the sum of all batches, not to one.
 async fn bytes_are_counted(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     let texts: Vec<BlockEvent> = events(3).into_iter().filter(|event| !event.is_terminal()).collect();
@@ -102,6 +118,8 @@ async fn bytes_are_counted(log: &dyn RunLog) {
     assert!(matches!(refused, Err(LogError::RunTooLong { limit: "bytes_per_run", .. })), "{refused:?}");
 }
 
+/// A watcher that starts before the trimmed part gets an error with the earliest number, instead of
+/// a stream with a gap. The last event is always kept: numbering continues from it.
 async fn what_was_trimmed_is_told_as_gone(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     let all = events(6);
@@ -122,6 +140,8 @@ async fn what_was_trimmed_is_told_as_gone(log: &dyn RunLog) {
     assert_eq!(log.read(&lease.run_id, head - 1, 10).await.unwrap().events, numbered(&all)[all.len() - 1..]);
 }
 
+/// The time to live starts at the end of a run, so that a long run does not expire while it is
+/// read. After expiry the id is free, and a new run of that id has none of the old events.
 async fn runs_expire_after_their_end(log: &dyn RunLog) {
     let running = open(log, "running").await;
     let ended = open(log, "ended").await;

@@ -1,4 +1,8 @@
 //! Rules of leases: opening, takeover, renewal, lists of runs.
+//!
+//! A lease is the right to append. These rules make it safe that a replica continues a run whose
+//! owner is silent: at every time at most one lease can append, and a lost lease can never append
+//! again (fencing by the epoch).
 
 use std::sync::Arc;
 
@@ -12,6 +16,7 @@ use crate::log::{Lease, RunLog, RunMeta, RunPlace, RunQuery, RunState};
 /// A time after all leases of the suite.
 const LATER: Timestamp = Timestamp(UNTIL.0 + 1);
 
+/// Checks all rules of this module, each on a log of its own.
 pub(super) async fn check(make: &impl AsyncFn() -> Arc<dyn RunLog>) {
     a_run_is_opened_once(&*make().await).await;
     runs_are_listed_by_thread_and_owner_in_pages(&*make().await).await;
@@ -24,10 +29,13 @@ pub(super) async fn check(make: &impl AsyncFn() -> Arc<dyn RunLog>) {
     who_watches_elsewhere_is_known(&*make().await).await;
 }
 
+/// Returns the ids of runs, in the order of the list.
 fn ids(states: &[RunState]) -> Vec<&str> {
     states.iter().map(|state| state.meta.run_id.as_str()).collect()
 }
 
+/// An id names one run: a client that repeats its request must not start a second run. Ids are
+/// chosen by clients, so engines must accept any text, also braces, NUL and control characters.
 async fn a_run_is_opened_once(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     assert_eq!(log.open(meta("a"), UNTIL).await, Err(LogError::Exists(RunId::from("a"))));
@@ -39,6 +47,9 @@ async fn a_run_is_opened_once(log: &dyn RunLog) {
     assert_eq!(log.state(&strange.run_id).await.unwrap().meta, strange, "an id may be any text");
 }
 
+/// Lists are ordered by the time of opening, then by id, in either direction, and pages continue
+/// after the last run of the page before: a list that changes between two pages neither repeats nor
+/// omits a run. The query by thread and by owner must agree with a filter of the whole list.
 async fn runs_are_listed_by_thread_and_owner_in_pages(log: &dyn RunLog) {
     for (id, thread, owner, at) in
         [("d", "t1", "ada", 4), ("b", "t1", "bob", 2), ("a", "t2", "ada", 2), ("c", "t1", "ada", 3)]
@@ -75,6 +86,8 @@ async fn runs_are_listed_by_thread_and_owner_in_pages(log: &dyn RunLog) {
     assert_eq!(ids(&log.list(all, 9).await.unwrap()), ["d", "c", "b", "a"]);
 }
 
+/// A lease is held up to and including its last millisecond. A new lease has a higher epoch, by
+/// which the engine recognises the former one.
 async fn a_lease_is_held_until_it_lapses(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     let held = Err(LogError::Held { run: lease.run_id.clone(), until: UNTIL });
@@ -87,6 +100,8 @@ async fn a_lease_is_held_until_it_lapses(log: &dyn RunLog) {
     assert_eq!(log.take_over(&nowhere, LATER, LATER).await, Err(LogError::NotFound(nowhere.clone())));
 }
 
+/// The former owner may be alive and slow, not dead: its append after the takeover is refused and
+/// leaves no event. A forged epoch above the current one is refused as well.
 async fn a_lease_taken_over_cannot_append(log: &dyn RunLog) {
     let old = open(log, "a").await;
     let events = events(3);
@@ -100,6 +115,8 @@ async fn a_lease_taken_over_cannot_append(log: &dyn RunLog) {
     assert!(append(log, &forged, &[], 3).await.is_err());
 }
 
+/// Several replicas detect a lapsed lease at once. Exactly one gets the lease, otherwise two would
+/// drive the run.
 async fn of_several_who_take_over_one_succeeds(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     for round in 1..=10 {
@@ -110,6 +127,8 @@ async fn of_several_who_take_over_one_succeeds(log: &dyn RunLog) {
     }
 }
 
+/// Renewal reports lost leases instead of failing: one lost lease must not keep the others from
+/// being renewed. It must not extend the lease of another owner.
 async fn a_renewed_lease_is_held_on_and_a_lost_one_is_told(log: &dyn RunLog) {
     let (kept, ended, taken) = (open(log, "kept").await, open(log, "ended").await, open(log, "taken").await);
     let gone = Lease { run_id: RunId::from("gone"), epoch: 1 };
@@ -125,6 +144,8 @@ async fn a_renewed_lease_is_held_on_and_a_lost_one_is_told(log: &dyn RunLog) {
     assert_eq!(log.renew(Vec::new(), UNTIL).await, Ok(Vec::new()));
 }
 
+/// The sweeper finds runs to take over by this list. A renewed, taken over or closed run is not in
+/// it.
 async fn lapsed_leases_are_listed(log: &dyn RunLog) {
     let (a, b, ended) = (open(log, "a").await, open(log, "b").await, open(log, "ended").await);
     append(log, &ended, &events(1), 5).await.unwrap();
@@ -137,6 +158,8 @@ async fn lapsed_leases_are_listed(log: &dyn RunLog) {
     assert_eq!(log.lapsed(LATER, 9).await, Ok(Vec::new()));
 }
 
+/// A replica that shuts down releases its leases, so that others need not wait until they lapse. A
+/// lease that is already lost cannot be released: that would end the lease of the new owner.
 async fn a_released_lease_can_be_taken_over_at_once(log: &dyn RunLog) {
     let (kept, left, ended) = (open(log, "kept").await, open(log, "left").await, open(log, "ended").await);
     append(log, &ended, &events(1), 5).await.unwrap();
@@ -150,6 +173,8 @@ async fn a_released_lease_can_be_taken_over_at_once(log: &dyn RunLog) {
     append(log, &taken, &events(1), 3).await.unwrap();
 }
 
+/// The latest reported time counts, also if an earlier one arrives later. It does not change the
+/// lease.
 async fn who_watches_elsewhere_is_known(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     assert_eq!(log.state(&lease.run_id).await.unwrap().watched_until, Timestamp(i64::MIN));

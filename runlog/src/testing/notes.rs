@@ -1,4 +1,4 @@
-//! Rules of notes.
+//! Rules of notes: the input and the checkpoint of a run, stored beside its events.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use crate::error::LogError;
 use crate::limits::LogLimits;
 use crate::log::{Note, RunLog, RunQuery};
 
+/// Checks all rules of this module, the last one on a log with a small limit.
 pub(super) async fn check(make: &impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     let plain = async || make(LogLimits::default()).await;
     notes_are_kept_beside_the_events(&*plain().await).await;
@@ -28,6 +29,9 @@ fn checkpoint(value: Value) -> Note {
     Note::Checkpoint(Arc::new(value))
 }
 
+/// Notes have no number: a watcher that counts events must not see a gap. The checkpoint is part of
+/// the state and of lists, because a takeover reads it from there; the input is read alone, because
+/// it may be large.
 async fn notes_are_kept_beside_the_events(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     assert_eq!(log.input(&lease.run_id).await, Ok(None));
@@ -43,6 +47,8 @@ async fn notes_are_kept_beside_the_events(log: &dyn RunLog) {
     assert_eq!(listed[0].checkpoint.as_deref(), Some(&task));
 }
 
+/// A checkpoint replaces the one before it. Equal values in a row are accepted: a retry sends the
+/// same value again.
 async fn the_last_checkpoint_counts(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     for task in ["t1", "t2", "t2"] {
@@ -52,6 +58,8 @@ async fn the_last_checkpoint_counts(log: &dyn RunLog) {
     assert_eq!(state.checkpoint.as_deref(), Some(&json!({ "task": "t2" })));
 }
 
+/// A fenced owner must not overwrite the checkpoint of the new owner. The checkpoint of the former
+/// owner stays: the new owner resumes from it.
 async fn only_the_holder_of_the_lease_annotates(log: &dyn RunLog) {
     let old = open(log, "a").await;
     log.annotate(&old, checkpoint(json!("old"))).await.unwrap();
@@ -64,6 +72,8 @@ async fn only_the_holder_of_the_lease_annotates(log: &dyn RunLog) {
     assert_eq!(log.annotate(&new, input(json!(1))).await, Err(LogError::Closed(new.run_id.clone())));
 }
 
+/// Notes are deleted with their run, so that a new run of the same id does not start with an old
+/// input.
 async fn notes_go_with_their_run(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     log.annotate(&lease, input(json!("asked"))).await.unwrap();
@@ -77,6 +87,8 @@ async fn notes_go_with_their_run(log: &dyn RunLog) {
     assert_eq!(log.state(&lease.run_id).await.unwrap().checkpoint, None);
 }
 
+/// Notes count against the bytes of the run, because they use the same storage. A refused note
+/// leaves the stored one unchanged.
 async fn notes_count_as_content(log: &dyn RunLog) {
     let lease = open(log, "a").await;
     log.annotate(&lease, input(json!("x".repeat(60)))).await.unwrap();

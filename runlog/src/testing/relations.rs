@@ -1,4 +1,4 @@
-//! Rules of relations.
+//! Rules of relations: keys that lead from any replica to the runs that they belong to.
 
 use aqueduct_core::{RunId, Timestamp};
 
@@ -7,6 +7,8 @@ use crate::log::RunLog;
 /// Far in the future: engines may expire a key by a clock of their own.
 const NEVER: Timestamp = Timestamp(1 << 52);
 
+/// Checks that a key may relate to several runs, to each once; that the answer has one list per key
+/// in their order, also for unknown keys; and that removal affects only the given run.
 pub(super) async fn check(log: &dyn RunLog) {
     let (one, two) = (RunId::from("one"), RunId::from("two {x}"));
     let found = async |key: &str| {

@@ -1,4 +1,7 @@
-//! Rules of following a run.
+//! Rules of following a run with [`Follow`].
+//!
+//! These rules run a writer and many watchers at the same time, so they also find a missed wake-up:
+//! the test would not end.
 
 use std::sync::Arc;
 
@@ -10,12 +13,16 @@ use crate::error::LogError;
 use crate::follow::Follow;
 use crate::log::RunLog;
 
+/// Checks all rules of this module, each on a log of its own.
 pub(super) async fn check(make: &impl AsyncFn() -> Arc<dyn RunLog>) {
     watchers_see_everything_in_order_wherever_they_start(make().await).await;
     watchers_see_nothing_of_a_fenced_owner(make().await).await;
     a_watcher_of_what_is_not_there_is_told(make().await).await;
 }
 
+/// A watcher receives all events after its number, in order and without gaps, whether it starts
+/// before, during or after the run, and with pages of any size. One watcher per number and page
+/// size.
 async fn watchers_see_everything_in_order_wherever_they_start(log: Arc<dyn RunLog>) {
     let lease = open(&*log, "a").await;
     let events = events(40);
@@ -39,6 +46,8 @@ async fn watchers_see_everything_in_order_wherever_they_start(log: Arc<dyn RunLo
     future::join(future::join_all(watchers), write).await;
 }
 
+/// Watchers do not notice a takeover: they receive the events of the former owner up to it, those
+/// of the new owner after it, and none that was refused.
 async fn watchers_see_nothing_of_a_fenced_owner(log: Arc<dyn RunLog>) {
     let old = open(&*log, "a").await;
     let events = events(20);
@@ -56,6 +65,8 @@ async fn watchers_see_nothing_of_a_fenced_owner(log: Arc<dyn RunLog>) {
     assert_eq!(seen, numbered(&events));
 }
 
+/// The stream of an unknown run yields one error and ends. It must not wait for a run that may
+/// never exist.
 async fn a_watcher_of_what_is_not_there_is_told(log: Arc<dyn RunLog>) {
     let mut follow = Follow::new(log, RunId::from("nowhere"), 0);
     assert_eq!(follow.next().await, Some(Err(LogError::NotFound(RunId::from("nowhere")))));

@@ -44,6 +44,10 @@ pub(crate) use target::{a2a, caller, client, dress, find_card, one_agent, resolv
 use view::View;
 
 /// Runs `aqueduct run`.
+///
+/// A prompt without `--chat` is sent once; otherwise prompts are read until the input ends. The exit code is
+/// that of the run; of a piped chat, that of its last run that did not succeed. Errors outside a run (no such
+/// agent, a refused run, unreadable input) return `exit::USAGE`.
 pub fn command(
     args: &RunArgs,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -71,7 +75,8 @@ pub fn command(
     }
 }
 
-/// Waits for `work`, but not for a thread that still reads from the terminal.
+/// Waits for `work`, but not for a thread that still reads from the terminal. A thread blocked in `read` cannot
+/// be cancelled, and waiting for it would need one more line from the user.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = crate::runtime()?;
     let result = runtime.block_on(work);
@@ -79,7 +84,8 @@ pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
     result
 }
 
-/// Sends one prompt to an agent and answers its interrupts, until the run ends without one.
+/// Sends one prompt to an agent and answers its interrupts, until the run ends without one. `aqueduct replay`
+/// shows recordings with it.
 pub(crate) async fn converse(
     config: Config,
     name: &str,
@@ -97,12 +103,14 @@ const HELP: &str = "\
 /quit    leave, as Ctrl-D and Ctrl-C do
 Anything else is sent to the agent.";
 
-/// A conversation with one agent.
+/// A conversation with one agent: a gateway inside this process, and the state between two prompts.
 struct ChatSession {
     gateway: Arc<Gateway>,
     agent: String,
     caller: Caller,
+    /// The thread of all runs: `--thread`, or `cli-` and the time of the start.
     thread: String,
+    /// The number of runs so far, which makes run ids unique in the thread.
     turn: usize,
     /// The messages of the thread so far: an AG-UI agent receives all of them.
     history: Vec<Message>,
@@ -111,18 +119,21 @@ struct ChatSession {
     interrupts: Interrupts,
 }
 
-/// The result of a prompt.
+/// The result of a prompt, after all its interrupts were answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
+    /// The run succeeded.
     Done,
     /// The agent waits for a reply that cannot be entered here.
     Waiting,
+    /// The run failed, was cancelled, or its log was lost.
     Failed,
     /// Ctrl-C, twice or at an interrupt.
     Left,
 }
 
 impl End {
+    /// Returns the exit code of a command whose last prompt ended like this.
     fn code(self) -> exit::Code {
         match self {
             Self::Done | Self::Waiting => exit::OK,
@@ -132,6 +143,12 @@ impl End {
 }
 
 impl ChatSession {
+    /// Creates the gateway of the session.
+    ///
+    /// # Errors
+    ///
+    /// There is no agent of that name, or the configuration cannot be started (a certificate, a script or a log
+    /// that is missing).
     fn new(mut config: Config, name: &str, form: OutputForm) -> anyhow::Result<Self> {
         // The user of a command can read the configuration and its secrets, so access control would have no effect.
         config.server.tokens.clear();
@@ -139,6 +156,7 @@ impl ChatSession {
             format!("there is no agent {name}: name one of the configuration, or give a URL")
         })?;
         agent.tokens.clear();
+        // The terminal is the only watcher: a run without it would go on unseen.
         agent.on_disconnect = OnDisconnect::Cancel;
         Ok(Self {
             gateway: Gateway::new(config)?,
@@ -153,7 +171,8 @@ impl ChatSession {
         })
     }
 
-    /// Reads prompts line by line, until the input ends or Ctrl-C.
+    /// Reads prompts line by line, until the input ends or Ctrl-C. `first` is the prompt of the command line,
+    /// if there is one.
     async fn chat(&mut self, first: Option<&str>, out: &mut dyn Write) -> anyhow::Result<exit::Code> {
         let mut code = exit::OK;
         let mut next = first.map(str::to_owned);
@@ -175,7 +194,7 @@ impl ChatSession {
                 }
                 Line::Text(prompt) => {
                     let end = self.say(&prompt, out).await?;
-                    // In a pipe the exit code reports the worst run; at a terminal the user has seen it.
+                    // In a pipe the exit code reports a failed run; at a terminal the user has seen it.
                     if end.code() != exit::OK && !self.lines.is_terminal() {
                         code = end.code();
                     }
@@ -187,7 +206,8 @@ impl ChatSession {
         }
     }
 
-    /// Executes a command of the chat. Returns `false` to exit.
+    /// Executes a command of the chat. Returns `false` to exit. Lines that begin with `/` are never sent to the
+    /// agent; an unknown command prints the help.
     fn command(&mut self, line: &str, out: &mut dyn Write) -> std::io::Result<bool> {
         match line {
             "/quit" | "/exit" | "/q" => return Ok(false),
@@ -202,7 +222,14 @@ impl ChatSession {
         Ok(true)
     }
 
-    /// Sends a prompt, and answers the interrupts of the agent.
+    /// Sends a prompt, and answers the interrupts of the agent: each set of replies is the input of a further
+    /// run.
+    ///
+    /// With `--json` and `--events` nothing is prompted for, and an interrupt ends the command as waiting.
+    ///
+    /// # Errors
+    ///
+    /// The run is refused, or standard input cannot be read. A run that starts and fails is `End::Failed`.
     async fn say(&mut self, prompt: &str, out: &mut dyn Write) -> anyhow::Result<End> {
         let mut spoken = Message::new(Role::User);
         spoken.contents.push(ContentBlock::text(prompt.to_owned()));
@@ -236,7 +263,11 @@ impl ChatSession {
         }
     }
 
-    /// Shows the events of one run; Ctrl-C cancels it.
+    /// Shows the events of one run until its terminal event.
+    ///
+    /// The first Ctrl-C cancels the run at its agent and the events until its end are shown; the second one
+    /// stops watching. The select is biased in the order Ctrl-C, events, pause, progress, so that an agent that
+    /// streams without pause cannot delay a Ctrl-C. All branches are cancel-safe.
     async fn watch(&mut self, run: &RunId, mut events: EventStream, out: &mut dyn Write) -> Watched {
         let mut last = None;
         let mut is_stopped = false;
@@ -264,6 +295,7 @@ impl ChatSession {
                             last => Watched::Ended(last),
                         };
                     };
+                    // An event that the merger refuses costs the history of this run, not the run.
                     if merger.as_mut().is_some_and(|merger| merger.handle_event(&event).is_err()) {
                         merger = None;
                     }
@@ -286,7 +318,9 @@ impl ChatSession {
         }
     }
 
-    /// Appends the agent's answer to the history for the next prompt.
+    /// Appends the agent's answer to the history for the next prompt. Messages on the intermediate channel and
+    /// messages of the user, which an agent may repeat, are left out. A run without a terminal event leaves
+    /// nothing.
     fn remember(&mut self, merger: Option<RunMerger>) {
         let Some(merger) = merger.filter(RunMerger::is_ended) else { return };
         let answers = merger.finish().response.messages.into_iter();
@@ -295,7 +329,8 @@ impl ChatSession {
         );
     }
 
-    /// Prompts for the replies, one after the other.
+    /// Prompts for the replies to all interrupts of a run, one after the other. Replies are sent only if every
+    /// interrupt has one.
     async fn answers(&mut self, finished: &RunFinished, out: &mut dyn Write) -> anyhow::Result<Answers> {
         let mut replies = Vec::new();
         for pending in &finished.interrupts {
@@ -309,7 +344,9 @@ impl ChatSession {
         Ok(Answers::Given(replies))
     }
 
-    /// Prompts for the reply to one interrupt: a line, or a line for each member of an object.
+    /// Prompts for the reply to one interrupt: a line, or a line for each member of an object. Input that does
+    /// not fit is prompted for again at a terminal; from a pipe it is an error. The outer result is for errors
+    /// of the terminal, the inner one for an input that ended.
     async fn answer(
         &mut self,
         field: &Field,
@@ -321,6 +358,7 @@ impl ChatSession {
                 Ok(line) => line,
                 Err(left) => return Ok(Err(left)),
             };
+            // An empty line selects the prompts for the members below.
             if line.is_empty() && !members.is_empty() {
                 break;
             }
@@ -350,6 +388,7 @@ impl ChatSession {
         Ok(Ok(Some(Value::Object(object))))
     }
 
+    /// Prompts for one line, with a hint about the expected value.
     async fn ask(&mut self, field: &Field) -> anyhow::Result<Result<String, Answers>> {
         let hint = field.hint();
         let prompt = if hint.is_empty() { "> ".to_owned() } else { format!("{hint} > ") };
@@ -360,6 +399,7 @@ impl ChatSession {
         })
     }
 
+    /// Reports input that does not fit. Returns an error if no person can correct it.
     fn complain(&self, what: &str, out: &mut dyn Write) -> anyhow::Result<()> {
         // A pipe cannot correct its reply.
         anyhow::ensure!(self.lines.is_terminal(), "the answer does not fit: {what}");
@@ -372,9 +412,12 @@ impl ChatSession {
 const TICK: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// How watching a run ended.
+///
+/// Not to be confused with the end of the run: a run that is left may still work until its cancel arrives.
 enum Watched {
     /// With the terminal event; `None` if the log was lost.
     Ended(Option<BlockEvent>),
+    /// Ctrl-C twice, Ctrl-C at an interrupt, or an output without a reader.
     Left,
 }
 
@@ -383,7 +426,9 @@ fn asks(end: &BlockEvent) -> bool {
     matches!(end, BlockEvent::RunFinished(finished) if finished.outcome == RunOutcome::Interrupted)
 }
 
+/// The result of prompting for replies.
 enum Answers {
+    /// A reply to every interrupt.
     Given(Vec<InterruptReply>),
     /// The input has ended: no reply can be entered.
     None,

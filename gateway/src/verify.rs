@@ -1,10 +1,11 @@
 //! `aqueduct verify`: the strict AG-UI verifier of the adapter, as a report for people or programs.
 //!
 //! ```text
-//! file, stdin ──► lines ──► framing, from the first line ──┬─ SSE ────────► bytes of the line ──┐
-//!                                                          ├─ JSON lines ─► the line ───────────┼──► TextVerifier ──► Findings
-//!                                                          └─ recording ──► data of the frame ──┘
-//! URL ──► one run ──► bytes of the response ────────────────────────────────────────────────────┘
+//! file, stdin ──► lines ──► framing, from the first line
+//!                             ├─ SSE ────────► bytes of the line ──┐
+//!                             ├─ JSON lines ─► the line ───────────┼──► TextVerifier ──► Findings
+//!                             └─ recording ──► data of the frame ──┤
+//! URL ──► one run ──► bytes of the response ───────────────────────┘
 //! ```
 //!
 //! The rules are those of the adapter; this module reads the stream. `report` writes the findings. A stream of
@@ -79,8 +80,6 @@ async fn verify_url(args: &VerifyArgs) -> anyhow::Result<Findings> {
     let mut request = http::Request::post(&args.target)
         .header("content-type", "application/json")
         .header("accept", sse::MEDIA_TYPE);
-    // The token is resolved here and not while arguments are parsed, so that it is in no error message of the
-    // parser.
     if let Some(token) = args.caller.token()? {
         request = request.header("authorization", format!("Bearer {token}"));
     }

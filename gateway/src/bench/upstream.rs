@@ -60,8 +60,7 @@ async fn serve(mut stream: TcpStream, plan: Plan) -> std::io::Result<()> {
     match mode.as_str() {
         "burst" => burst(&mut stream, plan, &id, &task).await?,
         "paced" => paced(&mut stream, plan, &id, &task).await?,
-        // Idle streams send nothing after the task, until the client closes its connection and the process
-        // ends.
+        // Idle streams send nothing after the task. Their sockets stay open until the process ends.
         _ => return std::future::pending().await,
     }
     let end = format!(

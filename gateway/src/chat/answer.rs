@@ -9,6 +9,10 @@
 //! | `enum` | one of the values, or its number in the list |
 //! | `object` with `properties` | JSON, or an empty line: then each member is prompted for in turn |
 //! | anything else | JSON |
+//!
+//! The reply is checked here, so that a typing error is corrected at once instead of failing the next run. Only
+//! the keywords above and `minimum`, `maximum`, `minLength`, `maxLength` and `required` are checked; the agent
+//! checks the rest.
 
 use serde_json::{Map, Value};
 
@@ -17,12 +21,15 @@ use serde_json::{Map, Value};
 pub(super) struct Field {
     /// The member of the object that the value belongs to; empty for the whole reply.
     pub(super) name: String,
+    /// The JSON Schema of the value; `null` if the interrupt has none.
     schema: Value,
+    /// Set for the whole reply and for members that the schema requires: an empty line is not accepted as
+    /// absence.
     is_required: bool,
 }
 
 impl Field {
-    /// Returns the field of a whole reply.
+    /// Returns the field of a whole reply. Without a schema any text is a reply.
     pub(super) fn answer(schema: Option<&Value>) -> Self {
         Self { name: String::new(), schema: schema.cloned().unwrap_or(Value::Null), is_required: true }
     }
@@ -40,16 +47,23 @@ impl Field {
         own.collect()
     }
 
+    /// Returns the type of the schema. A schema with `properties` and no `type` is an object; empty if unknown.
     fn kind(&self) -> &str {
         let kind = self.schema.get("type").and_then(Value::as_str).unwrap_or_default();
         if kind.is_empty() && self.schema.get("properties").is_some() { "object" } else { kind }
     }
 
+    /// Returns the values of a non-empty `enum`.
     fn choices(&self) -> Option<&Vec<Value>> {
         self.schema.get("enum").and_then(Value::as_array).filter(|choices| !choices.is_empty())
     }
 
-    /// Returns a hint about what to type.
+    /// Returns a hint about what to type, empty if any text fits:
+    ///
+    /// ```text
+    /// Format (1 A4, 2 A5)
+    /// copies (a whole number from 1; optional)
+    /// ```
     pub(super) fn hint(&self) -> String {
         let title = self.schema.get("title").and_then(Value::as_str).unwrap_or(&self.name);
         let wanted = match (self.choices(), self.kind()) {
@@ -79,6 +93,7 @@ impl Field {
         }
     }
 
+    /// Returns the bounds of a number as words, with a space before them.
     fn bounds(&self) -> String {
         let bound = |name: &str| self.schema.get(name).and_then(Value::as_f64);
         match (bound("minimum"), bound("maximum")) {
@@ -103,6 +118,8 @@ impl Field {
         self.check(&value).map(|()| Some(value))
     }
 
+    /// Converts a line into a value of the type. A choice is found by its text first, then by its number, so
+    /// that the choice `2` of a list of numbers is the value 2.
     fn value(&self, line: &str) -> Result<Value, String> {
         if let Some(choices) = self.choices() {
             let by_number = line.parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
@@ -132,6 +149,7 @@ impl Field {
         }
     }
 
+    /// Checks a value against the bounds of the schema, and the members of an object recursively.
     fn check(&self, value: &Value) -> Result<(), String> {
         if let Some(number) = value.as_f64() {
             let within = |name: &str, fits: fn(f64, f64) -> bool| {
@@ -168,6 +186,7 @@ impl Field {
         value.as_object().map_or(Ok(()), |object| self.check_members(object))
     }
 
+    /// Checks the members that the schema knows. Other members are passed on.
     fn check_members(&self, object: &Map<String, Value>) -> Result<(), String> {
         for member in self.members() {
             match object.get(&member.name) {
@@ -180,6 +199,7 @@ impl Field {
     }
 }
 
+/// Returns the type with its article: `an object`.
 fn article(kind: &str) -> String {
     format!("{} {kind}", if kind.starts_with(['a', 'o']) { "an" } else { "a" })
 }

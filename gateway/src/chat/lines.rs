@@ -1,4 +1,13 @@
 //! Lines from a terminal, with editing and history, or from a pipe.
+//!
+//! ```text
+//!              ┌─ terminal on both sides ──► rustyline: editing, arrows, history file
+//! Lines::next ─┼─ terminal without editing (TERM=dumb, piped output) ──► prompt on stderr, plain line
+//!              └─ pipe ──► plain line, no prompt
+//! ```
+//!
+//! Reading blocks, so it happens on a blocking thread. Such a thread cannot be cancelled: a read that is
+//! abandoned after Ctrl-C ends with the process, and `chat::block_on` does not wait for it.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -9,12 +18,13 @@ use rustyline::{Config, Editor};
 
 use super::Interrupts;
 
-/// Prompts that the history holds.
+/// Prompts that the history file holds; older ones are dropped.
 const KEPT: usize = 1000;
 
-/// A line of input.
+/// One result of reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
+    /// A line without white space at its ends; may be empty.
     Text(String),
     /// The end of the input.
     End,
@@ -22,11 +32,13 @@ pub(super) enum Line {
     Stopped,
 }
 
-/// A reader of lines.
+/// A reader of lines. One exists per session.
 pub(super) struct Lines {
     /// The editor, or `None` without a terminal. It is moved into the thread that reads.
     editor: Option<Box<Editor<(), FileHistory>>>,
+    /// The history file, or `None` if neither `XDG_STATE_HOME` nor `HOME` is set.
     history: Option<PathBuf>,
+    /// Set if standard input is a terminal: only then are replies prompted for again.
     is_terminal: bool,
 }
 
@@ -37,6 +49,7 @@ impl std::fmt::Debug for Lines {
 }
 
 impl Lines {
+    /// Detects the terminal and loads the history. A history that cannot be read is an empty one.
     pub(super) fn new() -> Self {
         let is_terminal = std::io::stdin().is_terminal();
         let can_edit = is_terminal && std::io::stdout().is_terminal() && !super::style::is_dumb();
@@ -57,7 +70,12 @@ impl Lines {
         self.is_terminal
     }
 
-    /// Reads the next line, after `prompt`. A line with `is_kept` is added to the history.
+    /// Reads the next line, after `prompt`. A line with `is_kept` is added to the history: prompts are, replies
+    /// to interrupts are not.
+    ///
+    /// # Errors
+    ///
+    /// Standard input cannot be read. Its end and Ctrl-C are lines and not errors.
     pub(super) async fn next(
         &mut self,
         prompt: &str,
@@ -65,6 +83,8 @@ impl Lines {
         interrupts: &mut Interrupts,
     ) -> anyhow::Result<Line> {
         let Some(mut editor) = self.editor.take() else { return self.plain(prompt, interrupts).await };
+        // The editor owns the terminal while it reads, so it is moved into the thread and returned with the
+        // line. Ctrl-C is a key press in that mode and arrives as `Interrupted`, not as a signal.
         let (prompt, history) = (prompt.to_owned(), self.history.clone());
         let read = tokio::task::spawn_blocking(move || {
             let line = editor.readline(&prompt);
@@ -74,6 +94,8 @@ impl Lines {
             {
                 editor.add_history_entry(line.trim()).ok();
                 if let Some(file) = history {
+                    // Saved after each prompt: a session may end by a signal. A history that cannot be saved is
+                    // not worth an error.
                     file.parent().map(std::fs::create_dir_all);
                     editor.save_history(&file).ok();
                 }
@@ -90,6 +112,8 @@ impl Lines {
         }
     }
 
+    /// Reads a line without editing. The prompt goes to standard error, so that piped output contains answers
+    /// only.
     async fn plain(&self, prompt: &str, interrupts: &mut Interrupts) -> anyhow::Result<Line> {
         if self.is_terminal {
             let mut stderr = std::io::stderr();

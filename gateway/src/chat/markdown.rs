@@ -1,20 +1,28 @@
-//! Markdown at a terminal, while it arrives: emphasis, code, headings, lists and quotes as styles; words wrapped at its width.
+//! Markdown at a terminal, while it arrives: emphasis, code, headings, lists and quotes as styles; words
+//! wrapped at its width.
 //!
 //! ```text
 //! text ──► characters ── marks (`**`, `_`, a backtick, `#` …) ──► styles on and off
 //!                    └── words ──► wrapped ──► written as soon as they are whole
 //! ```
 //!
-//! Invariants: every word is written, in order, and no later than the word after it; marks without a counterpart are
-//! written unchanged by the end of the line. Inside code no character is a mark. Not here: tables and links, which are
-//! written unchanged.
+//! Invariants: every word is written, in order, and no later than the word after it; marks that can neither
+//! open nor close a style (`2 * 3`, `snake_case`) are written unchanged; the output does not depend on how the
+//! text was cut into deltas. Inside code no character is a mark. A style that is opened and never closed lasts
+//! until the end of the block. Not here: tables and links, which are written unchanged.
 
 const BOLD: &str = "\u{1b}[1m";
 const ITALIC: &str = "\u{1b}[3m";
 const CODE: &str = "\u{1b}[36m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// Writes Markdown for one block of text.
+/// Writes Markdown for one block of text, character by character.
+///
+/// ```text
+/// line start ── may_be_mark ──► held in `start` ── kind known ──► inline text
+/// inline     ── `*`, `_` ─────► held in `marks` ── next char ──► style, or the characters themselves
+/// word       ── letters ──────► held in `word` ── space, end of line, full line ──► written
+/// ```
 #[derive(Debug, Default)]
 pub(super) struct Markdown {
     /// Columns of the terminal; 0 to disable wrapping.
@@ -23,6 +31,7 @@ pub(super) struct Markdown {
     indent: usize,
     /// `false` to write marks unchanged, and wrap only.
     is_styled: bool,
+    /// Columns that the current line has used, with its indent.
     column: usize,
     /// Line breaks that are written with the text after them: the caller writes those at the end of a text.
     breaks: usize,
@@ -35,9 +44,13 @@ pub(super) struct Markdown {
     spaces: usize,
     /// Mark characters whose meaning depends on what follows.
     marks: String,
+    /// Ended by their closing marks, not by the end of a line: emphasis may span lines.
     on: Inline,
+    /// Set until the end of the line.
     is_heading: bool,
+    /// Set between two lines of three backticks.
     is_fence: bool,
+    /// The character before the current one, which decides whether a mark opens or closes.
     last: char,
 }
 
@@ -50,6 +63,7 @@ struct Inline {
 }
 
 impl Markdown {
+    /// Returns a formatter at the beginning of a line, after `indent` columns that the caller has written.
     pub(super) fn new(width: usize, indent: usize, is_styled: bool) -> Self {
         let start = is_styled.then(String::new);
         Self { width, indent, is_styled, column: indent, start, last: '\n', ..Self::default() }
@@ -82,6 +96,7 @@ impl Markdown {
         out
     }
 
+    /// Handles one character: a line break, the beginning of a line, or inline text.
     fn take(&mut self, c: char, out: &mut String) {
         if c == '\n' {
             self.end_line(out);
@@ -120,6 +135,8 @@ impl Markdown {
         text.chars().for_each(|c| self.inline(c, out));
     }
 
+    /// Ends a line. Its break is counted and written with the next text, so that a block ends without empty
+    /// lines.
     fn end_line(&mut self, out: &mut String) {
         let is_fence = self.start.as_deref().is_some_and(|start| start.trim().starts_with("```"));
         if is_fence {
@@ -143,6 +160,7 @@ impl Markdown {
         self.start = self.is_styled.then(String::new);
     }
 
+    /// Handles a character inside a line. `*` and `_` are held until the character after them is known.
     fn inline(&mut self, c: char, out: &mut String) {
         if self.is_fence || !self.is_styled {
             return self.letter(c, out);
@@ -167,7 +185,10 @@ impl Markdown {
         }
     }
 
-    /// Interprets the held marks, given the character after them.
+    /// Interprets the held marks, given the character after them. Marks open a style before a character that is
+    /// not white space, unless a letter precedes them, and close one after a character that is not white space.
+    /// `_` between two letters is part of a name. One mark is italic, two are bold, three are both; more are
+    /// text.
     fn settle(&mut self, next: char, out: &mut String) {
         if self.marks.is_empty() {
             return;
@@ -193,6 +214,8 @@ impl Markdown {
         }
     }
 
+    /// Resets all styles and writes those that are active: ending one style alone is not supported by every
+    /// terminal.
     fn restyle(&mut self) {
         let styles = [
             (self.on.is_bold || self.is_heading, BOLD),
@@ -203,10 +226,13 @@ impl Markdown {
         styles.iter().filter(|(is_on, _)| *is_on).for_each(|(_, style)| self.word.push_str(style));
     }
 
+    /// Adds an escape sequence to the word, so that it moves with the word if the line is wrapped. It has no
+    /// width.
     fn style(&mut self, style: &str) {
         self.word.push_str(style);
     }
 
+    /// Adds a character that is written. White space ends the word; a tab counts as four columns.
     fn letter(&mut self, c: char, out: &mut String) {
         self.last = c;
         if c == ' ' || c == '\t' {

@@ -28,9 +28,13 @@ use super::markdown::Markdown;
 use super::style::Style;
 use custom::{about, printable};
 
+/// Thinking, intermediate text, names of agents, and what lanes do.
 const DIM: &str = "\u{1b}[2m";
+/// Failures and cancelled runs.
 const RED: &str = "\u{1b}[31m";
+/// Tool calls, results, artifacts, files and questions.
 const CYAN: &str = "\u{1b}[36m";
+/// Resets all styles.
 const PLAIN: &str = "\u{1b}[0m";
 
 /// How long the speaker may pause while other blocks wait. Models pause for less between words; people notice more.
@@ -40,10 +44,11 @@ const VALUE: usize = 200;
 /// The metadata key of an A2A artifact's name, in its first chunk.
 const ARTIFACT_NAME: &str = "a2a.artifactName";
 
-/// Writes events as text.
+/// Writes events as text. Pure but for the writer: times are arguments, so that tests control the pauses.
 #[derive(Debug)]
 pub(super) struct Screen {
     style: Style,
+    /// The block whose line is unfinished, or `None` if the cursor is at the beginning of a line.
     speaker: Option<Speaker>,
     /// Output of other blocks, in the order in which it began.
     waiting: Vec<Waiting>,
@@ -53,10 +58,16 @@ pub(super) struct Screen {
 #[derive(Debug)]
 struct Speaker {
     block: Arc<BlockHead>,
+    /// When the block last emitted text, for [`PAUSE`].
     spoke: Instant,
+    /// The state of wrapping and styles in the current line.
     text: Markdown,
 }
 
+/// Output of a block or an agent that is not the speaker.
+///
+/// `Text` is unformatted: its indent is known only when it is written. `is_over` is set once the block has
+/// ended.
 #[derive(Debug)]
 enum Waiting {
     Text { block: Arc<BlockHead>, text: String, is_over: bool },
@@ -64,6 +75,7 @@ enum Waiting {
 }
 
 impl Waiting {
+    /// Returns the lane of the output. Order is kept per lane.
     fn lane(&self) -> &LaneId {
         match self {
             Self::Text { block, .. } => &block.lane.id,
@@ -73,6 +85,7 @@ impl Waiting {
 }
 
 impl Screen {
+    /// Returns a screen at the beginning of a line.
     pub(super) fn new(style: Style) -> Self {
         Self { style, speaker: None, waiting: Vec::new() }
     }
@@ -82,13 +95,15 @@ impl Screen {
         self.speaker.is_none()
     }
 
-    /// Returns when the pause of the speaker is too long, or `None` if nothing waits.
+    /// Returns the time at which the speaker has paused too long, or `None` if nothing waits or there is no
+    /// speaker.
     pub(super) fn due(&self) -> Option<Instant> {
         let speaker = self.speaker.as_ref().filter(|_| !self.waiting.is_empty())?;
         Some(speaker.spoke + PAUSE)
     }
 
-    /// Writes the waiting output, because the speaker has paused.
+    /// Writes the waiting output, because the speaker has paused. Does nothing before the time of
+    /// [`due`](Self::due). The unfinished line is ended; text that follows begins a new one.
     pub(super) fn handle_pause(&mut self, now: Instant, out: &mut dyn Write) -> Result<()> {
         if self.due().is_some_and(|due| due <= now) {
             self.flush_all(out)?;
@@ -96,6 +111,8 @@ impl Screen {
         Ok(())
     }
 
+    /// Shows one event. Events must arrive in the order of the run. Events without a text for people (state,
+    /// usage, unknown custom content) are not shown.
     pub(super) fn show(&mut self, event: &BlockEvent, now: Instant, out: &mut dyn Write) -> Result<()> {
         match event {
             // A tool call is shown even before, or without, its arguments.
@@ -123,6 +140,7 @@ impl Screen {
                 None => Ok(()),
             },
             BlockEvent::InterruptRequested(pending) => {
+                // A question must be the last thing on the screen, so all waiting output is written before it.
                 let question =
                     pending.interrupt.message.as_deref().unwrap_or("The agent waits for your answer.");
                 self.flush_all(out)?;
@@ -154,6 +172,7 @@ impl Screen {
                 speaker.spoke = now;
                 let written = speaker.text.push(text);
                 self.say(block, &written, out)?;
+                // The end of a line is the place to switch: no sentence of the speaker is interrupted.
                 if text.ends_with('\n') && self.has_whole() {
                     self.end_line(out)?;
                     return self.flush_whole(out);
@@ -161,6 +180,7 @@ impl Screen {
                 Ok(())
             }
             None => {
+                // Text that waited comes before the text that has just arrived.
                 let before = self.take_waiting(block);
                 self.speak(block, &format!("{before}{text}"), now, out)
             }
@@ -192,12 +212,16 @@ impl Screen {
         self.say(block, &written, out)
     }
 
+    /// Returns the formatter of a block. Only answers are styled: tool arguments and thinking contain `*` and
+    /// `_` that are not Markdown.
     fn markdown(&self, block: &BlockHead, indent: usize) -> Markdown {
         let is_styled =
             self.style.colours && block.kind == SpanKind::Text && block.channel == Channel::Answer;
         Markdown::new(self.style.width, indent, is_styled)
     }
 
+    /// Handles the end of a block. If it was the speaker, complete lines are written and the next block becomes
+    /// the speaker; a waiting block is marked as complete.
     fn end_block(&mut self, block: &Arc<BlockHead>, now: Instant, out: &mut dyn Write) -> Result<()> {
         if self.speaker.as_ref().is_some_and(|speaker| speaker.block.id == block.id) {
             self.end_line(out)?;
@@ -219,6 +243,7 @@ impl Screen {
         Ok(())
     }
 
+    /// Removes and returns the text of a block that waited; empty if none did.
     fn take_waiting(&mut self, block: &BlockHead) -> String {
         let place = self
             .waiting
@@ -249,6 +274,8 @@ impl Screen {
             }
             match waits {
                 Waiting::Text { block, mut text, is_over: false } => {
+                    // The rest of this block, and everything later of its agent, waits until the line is
+                    // complete.
                     held.insert(block.lane.id.clone());
                     let rest = text.split_off(text.rfind('\n').map_or(0, |end| end + 1));
                     self.whole(&block, &text, out)?;
@@ -261,11 +288,13 @@ impl Screen {
         Ok(())
     }
 
+    /// Ends the unfinished line and writes everything that waits, complete or not.
     fn flush_all(&mut self, out: &mut dyn Write) -> Result<()> {
         self.end_line(out)?;
         std::mem::take(&mut self.waiting).into_iter().try_for_each(|waits| self.write(waits, out))
     }
 
+    /// Writes waiting output on lines of its own.
     fn write(&mut self, waits: Waiting, out: &mut dyn Write) -> Result<()> {
         match waits {
             Waiting::Text { block, text, .. } => {
@@ -292,8 +321,10 @@ impl Screen {
         writeln!(out)
     }
 
-    /// Writes the beginning of a line: the agent, the artifact that begins, the name of a called tool. Returns its
-    /// columns.
+    /// Writes the beginning of a line: the agent, the artifact that begins, the name of a called tool. Returns
+    /// the columns to indent further lines by.
+    ///
+    /// A block that continues another one does not repeat the name of the artifact.
     fn begin(&mut self, block: &BlockHead, out: &mut dyn Write) -> Result<usize> {
         let name = block.origin.metadata.as_ref().and_then(|metadata| metadata.get(ARTIFACT_NAME)?.as_str());
         if let Some(name) = name.filter(|_| block.continues.is_none()) {
@@ -307,6 +338,7 @@ impl Screen {
         Ok(indent)
     }
 
+    /// Writes text of a block, dimmed if it is not part of the answer.
     fn say(&self, block: &BlockHead, text: &str, out: &mut dyn Write) -> Result<()> {
         let is_aside = block.kind != SpanKind::Text || block.channel == Channel::Intermediate;
         if is_aside { self.paint(DIM, text, out) } else { write!(out, "{text}") }
@@ -334,6 +366,7 @@ impl Screen {
         self.write_note(lane, colour, &words, out)
     }
 
+    /// Writes a notice on a line of its own, wrapped and without Markdown.
     fn write_note(&self, lane: &Lane, colour: &str, words: &str, out: &mut dyn Write) -> Result<()> {
         let indent = self.name(lane, out)?;
         let mut text = Markdown::new(self.style.width, indent, false);
@@ -341,7 +374,7 @@ impl Screen {
         self.paint(colour, &format!("{written}\n"), out)
     }
 
-    /// Writes the name of the agent and returns its columns.
+    /// Writes the name of the agent and returns its columns. The run's own agent has no name on the screen.
     fn name(&self, lane: &Lane, out: &mut dyn Write) -> Result<usize> {
         if lane.is_root() {
             return Ok(0);
@@ -353,6 +386,7 @@ impl Screen {
         Ok(if columns * 2 < self.style.width { columns } else { 0 })
     }
 
+    /// Ends the unfinished line. The block is the speaker no longer; its next text begins a line with its name.
     fn end_line(&mut self, out: &mut dyn Write) -> Result<()> {
         let Some(mut speaker) = self.speaker.take() else { return Ok(()) };
         let rest = speaker.text.finish();
@@ -360,6 +394,7 @@ impl Screen {
         writeln!(out)
     }
 
+    /// Writes text in a colour, or plain if the terminal has none.
     fn paint(&self, colour: &str, text: &str, out: &mut dyn Write) -> Result<()> {
         if !self.style.colours || text.is_empty() {
             return write!(out, "{text}");

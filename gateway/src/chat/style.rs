@@ -30,6 +30,7 @@ pub(super) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
 }
 
+/// Returns the width: the variable `COLUMNS`, else what the terminal reports, else 80. Zero means unknown.
 fn columns() -> usize {
     let configured = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let asked = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));

@@ -1,5 +1,13 @@
 //! Resolves the target of a command: an agent of the configuration, or one at an address; and the credentials of the
 //! call.
+//!
+//! | target | agent |
+//! |---|---|
+//! | a URL | A2A if a card is found below it, else AG-UI; `--protocol` decides without a look |
+//! | a name in the configuration | that agent, with its own settings |
+//! | `demo`, not configured | the demo on its default port |
+//!
+//! The result is always a configuration with the agent in it, so that commands start runs as the gateway does.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +33,12 @@ const BY_URL: &str = "agent";
 /// The name of the demo agent, unless the configuration has an agent of that name.
 const DEMO: &str = "demo";
 
-/// Returns the configuration that contains the agent, and its name there.
+/// Returns the configuration that contains the agent, and its name there, with the credentials of the command
+/// line added.
+///
+/// # Errors
+///
+/// The configuration cannot be loaded, has no such agent, no demo runs, or the token or CA file cannot be read.
 pub(crate) async fn resolve(
     target: &str,
     reach: &ReachArgs,
@@ -38,6 +51,7 @@ pub(crate) async fn resolve(
     Ok((config, name))
 }
 
+/// Finds the agent, without credentials of the command line.
 async fn find(
     target: &str,
     reach: &ReachArgs,
@@ -47,6 +61,8 @@ async fn find(
         let is_a2a = match reach.protocol {
             UrlProtocol::A2a => true,
             UrlProtocol::Agui => false,
+            // An address that refuses the card, or cannot be reached, is tried as AG-UI: the run then reports
+            // the failure with its code.
             UrlProtocol::Auto => find_card(target, &reach.caller).await.is_ok_and(|card| card.is_some()),
         };
         let source =
@@ -64,6 +80,7 @@ async fn find(
         Some(config) if config.agents.contains_key(target) => Ok((config, target.to_owned())),
         _ if target == DEMO => {
             let address = format!("127.0.0.1:{DEMO_PORT}");
+            // Connecting first gives an error that says how to start the demo, instead of a failed run.
             let runs = tokio::net::TcpStream::connect(&address).await;
             runs.with_context(|| format!("no demo runs at {address}: start it with `aqueduct demo`"))?;
             let url = format!("http://{address}/agents/{DEMO}");
@@ -77,11 +94,13 @@ async fn find(
     }
 }
 
+/// Returns `true` if the target is an address and not a name in the configuration.
 fn is_url(target: &str) -> bool {
     target.starts_with("http://") || target.starts_with("https://")
 }
 
-/// Returns the source of an A2A agent at an address, with the interface of its card.
+/// Returns the source of an A2A agent at an address, with the interface of its card. The binding is chosen from
+/// the card at the first call.
 pub(crate) fn a2a(url: &str) -> AgentSource {
     AgentSource::A2a {
         address: A2aAddress::Url(url.to_owned()),
@@ -93,7 +112,9 @@ pub(crate) fn a2a(url: &str) -> AgentSource {
     }
 }
 
-/// Adds the credentials, authorities and headers of the command line to an agent.
+/// Adds the credentials, authorities and headers of the command line to an agent. The command line takes
+/// precedence over the configuration; a configured client certificate is kept. Headers are only named here:
+/// their values travel with the caller of the run, like headers that a gateway forwards.
 pub(crate) fn dress(agent: &mut Agent, caller: &CallerArgs) -> anyhow::Result<()> {
     if let Some(token) = caller.token()? {
         agent.credentials = Some(Secret::new(&token));
@@ -111,13 +132,15 @@ pub(crate) fn caller(args: &CallerArgs) -> Caller {
     Caller { headers: args.headers.clone(), ..Caller::default() }
 }
 
-/// Returns a configuration with one agent.
+/// Returns a configuration with one agent. All other settings are defaults.
 pub(crate) fn one_agent(name: &str, source: AgentSource) -> Config {
     let agent = Agent { source, ..Agent::default() };
     config::with_agents(BTreeMap::from([(name.to_owned(), agent)]))
 }
 
-/// Returns a client with the credentials of the command line.
+/// Returns a client that trusts the authorities of the command line. Tokens and headers are added per request.
+///
+/// The response timeout is 5 seconds: cards and probes are small, and a person waits.
 pub(crate) fn client(caller: &CallerArgs) -> anyhow::Result<Client> {
     let timeouts = ClientTimeouts { response: Duration::from_secs(5), ..ClientTimeouts::default() };
     let files = ClientTls { ca: caller.ca().map(Into::into), identity: None };
@@ -135,6 +158,7 @@ pub(crate) async fn find_card(url: &str, caller: &CallerArgs) -> anyhow::Result<
     let client = client(caller)?;
     let token = caller.token()?;
     let mut refused = None;
+    // The first two are the names of the card below the address, of 1.0 and of older versions.
     for card in card_urls(url).into_iter().take(2) {
         let wanted = card_request(card);
         let mut request = http::Request::get(&wanted.url);
@@ -149,6 +173,8 @@ pub(crate) async fn find_card(url: &str, caller: &CallerArgs) -> anyhow::Result<
         }
         let response = client.request(request.body(Bytes::new())?).await?;
         let text = String::from_utf8_lossy(response.body());
+        // Servers of single-page applications answer every path with 200 and HTML, so only a card that parses
+        // counts.
         if response.status().is_success() && parse(&text).is_ok_and(|card| !card.name.is_empty()) {
             return Ok(Some((wanted.url, text.into_owned())));
         }

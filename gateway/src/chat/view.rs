@@ -1,4 +1,7 @@
 //! [`View`]: the output of `aqueduct run`: canonical events, one value, or text on a terminal.
+//!
+//! `--events` and `--json` are for programs: with them the session never prompts for replies. All three read
+//! the same canonical events, so none of them sees more than a watcher of the gateway does.
 
 use std::io::Write;
 
@@ -10,13 +13,18 @@ use super::screen::Screen;
 use super::style::Style;
 use crate::cli::OutputForm;
 
+/// The output format of a session. Fixed for the session, and used for every run of it.
 pub(super) enum View {
+    /// `--events`: each event as one JSON line.
     Events,
+    /// `--json`: the run as one JSON value after its terminal event. Boxed, because the merger is large.
     Value(Box<RunMerger>),
+    /// Text for people.
     Screen(Box<Screen>),
 }
 
 impl View {
+    /// Returns the view for the options of the command, which exclude each other.
     pub(super) fn new(form: OutputForm) -> Self {
         match form {
             OutputForm { json: true, .. } => Self::Value(Box::default()),
@@ -25,6 +33,11 @@ impl View {
         }
     }
 
+    /// Shows one event and flushes the output, so that words appear as they arrive.
+    ///
+    /// # Errors
+    ///
+    /// The output cannot be written, usually because its reader has closed it; the caller cancels the run then.
     pub(super) fn show(&mut self, event: &BlockEvent, out: &mut dyn Write) -> std::io::Result<()> {
         match self {
             Self::Events => writeln!(out, "{}", canonical::to_json(event)),
@@ -40,12 +53,14 @@ impl View {
         out.flush()
     }
 
-    /// Returns `true` if a progress line would not share its line with other output.
+    /// Returns `true` if a progress line would not share its line with other output. Progress goes to standard
+    /// error, which usually is the same terminal.
     pub(super) fn is_quiet(&self) -> bool {
         if let Self::Screen(screen) = self { screen.is_quiet() } else { true }
     }
 
-    /// Shows blocks that wait for the current block to pause, once it has paused.
+    /// Shows blocks that wait for the current block to pause, once it has paused. Never returns if nothing
+    /// waits. Cancel-safe: nothing is written before the pause has elapsed.
     pub(super) async fn pause(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
         let Self::Screen(screen) = self else { return std::future::pending().await };
         let Some(due) = screen.due() else { return std::future::pending().await };

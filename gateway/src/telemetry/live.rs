@@ -1,5 +1,14 @@
-//! Values that are sampled when `/metrics` is read: the run engine, the transports, the log, the process. This module
-//! counts nothing, so it costs nothing between two reads.
+//! Values that are sampled when `/metrics` is read: the run engine, the transports, the log, the process. This
+//! module counts nothing, so it costs nothing between two reads.
+//!
+//! ```text
+//! Metrics (registry, prefix aqueduct_) ───────┐
+//! LiveSources ──► own_samples (aqueduct_) ────┼──► OpenMetrics text, ended by # EOF
+//! /proc ──► process::samples (no prefix) ─────┘
+//! ```
+//!
+//! Owners of the values (engine, transports, quotas) keep their own counters, because they are libraries
+//! without a metrics registry. A value must never decrease if it is sampled as a counter.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,6 +29,7 @@ use crate::quota::LIMITS;
 /// The objects that are sampled.
 #[derive(Debug)]
 pub(crate) struct LiveSources<'a> {
+    /// The run engine of this replica.
     pub(crate) runs: &'a Runs,
     /// The counters of each transport, by name. Counters with the same name are added.
     pub(crate) transports: &'a [(&'static str, Counters)],
@@ -31,10 +41,10 @@ pub(crate) struct LiveSources<'a> {
     pub(crate) log_latency: Option<Duration>,
 }
 
-/// Labels of one value.
+/// Labels of one value. The rules for labels are those of [`telemetry`](super).
 type Labels = Vec<(&'static str, String)>;
 
-/// A counter or a gauge.
+/// The value of a counter or a gauge. Integers are written without a decimal point.
 #[derive(Debug, Clone, Copy)]
 enum Value {
     Whole(u64),
@@ -66,6 +76,7 @@ impl From<f64> for Value {
 }
 
 impl Value {
+    /// Writes the value. The encoder appends `_total` to the name of a counter.
     fn encode(self, to: &mut MetricEncoder<'_>, is_counter: bool) -> Result<(), std::fmt::Error> {
         match (self, is_counter) {
             (Self::Whole(count), true) => to.encode_counter::<Labels, _, u64>(&count, None),
@@ -76,7 +87,7 @@ impl Value {
     }
 }
 
-/// One metric and its values.
+/// One metric and its values, one per label set. `values` is never empty for metrics without labels.
 #[derive(Debug)]
 struct Sample {
     name: String,
@@ -86,6 +97,7 @@ struct Sample {
 }
 
 impl Sample {
+    /// Returns a gauge without labels. Callers with labels replace `values`.
     fn gauge(name: &str, help: &str, value: impl Into<Value>) -> Self {
         let values = vec![(Vec::new(), value.into())];
         Self { name: name.to_owned(), help: help.to_owned(), is_counter: false, values }
@@ -97,7 +109,7 @@ impl Sample {
     }
 }
 
-/// A collector of samples that were taken before.
+/// A collector of samples that were taken before. Encoding must not wait, so nothing is sampled while it runs.
 #[derive(Debug)]
 struct Samples(Vec<Sample>);
 
@@ -119,10 +131,14 @@ impl Collector for Samples {
 }
 
 /// Returns all metrics as `OpenMetrics` text.
+///
+/// The text is the response of `/metrics`, and the input of the OTLP export, so both have the same values. Must
+/// be called inside a runtime, whose tasks are counted.
 pub(crate) fn render(metrics: &Metrics, live: &LiveSources<'_>) -> String {
     let mut own = Registry::with_prefix(PREFIX);
     own.register_collector(Box::new(Samples(own_samples(live))));
     let mut process = Registry::default();
+    // Metrics of the process have no prefix: dashboards expect `process_resident_memory_bytes` of any program.
     let of_process = process::samples()
         .into_iter()
         .map(|(name, help, is_counter, value)| Sample { is_counter, ..Sample::gauge(name, help, value) });
@@ -136,6 +152,7 @@ pub(crate) fn render(metrics: &Metrics, live: &LiveSources<'_>) -> String {
     text
 }
 
+/// Returns the samples with the prefix of the gateway.
 fn own_samples(live: &LiveSources<'_>) -> Vec<Sample> {
     let runs = live.runs.metrics();
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -165,7 +182,8 @@ fn own_samples(live: &LiveSources<'_>) -> Vec<Sample> {
     samples
 }
 
-/// Samples the circuits and connections of remote agents.
+/// Samples the circuits and connections of remote agents. Returns nothing without remote agents, so that no
+/// metric without values is written.
 fn of_agents(agents: &[(String, AgentHealth)]) -> Vec<Sample> {
     type Read = fn(&AgentHealth) -> Value;
     let sample = |name: &str, help: &str, is_counter: bool, value: Read| {
@@ -201,6 +219,9 @@ fn of_agents(agents: &[(String, AgentHealth)]) -> Vec<Sample> {
 }
 
 /// Samples the log: availability, latency, reconnects.
+///
+/// The latency is absent while the log does not respond: a zero would look like a fast log. Engines without a
+/// server (memory, disk) report no reconnects.
 fn of_log(live: &LiveSources<'_>) -> Vec<Sample> {
     let mut samples = vec![Sample::gauge("log_up", "1 if the run log answers.", live.log_latency.is_some())];
     if let Some(latency) = live.log_latency {
@@ -213,6 +234,8 @@ fn of_log(live: &LiveSources<'_>) -> Vec<Sample> {
 }
 
 /// Samples requests, runs and connections that a limit refused, on every surface; each limit counts its own.
+///
+/// Every limit has a value from the start, so that alerts on a rate work before the first refusal.
 fn quota_refusals(live: &LiveSources<'_>) -> Sample {
     let help = "Requests, runs and connections refused with 429 or its like, by the name of the limit.";
     let (of_servers, of_runs) = (live.quotas.refusals(), live.runs.refusals());
@@ -222,6 +245,7 @@ fn quota_refusals(live: &LiveSources<'_>) -> Sample {
     Sample { values: values.collect(), ..Sample::counter("quota_refusals", help, false) }
 }
 
+/// Samples the runs that ended, by agent and outcome. The engine bounds the number of outcomes per agent.
 fn ended(live: &LiveSources<'_>) -> Sample {
     let help = "Runs that ended, by agent, and by outcome or the code of their failure.";
     let by_agent = live.runs.metrics().ended().by_agent;
@@ -239,6 +263,7 @@ fn of_transports(transports: &[(&'static str, Counters)]) -> Vec<Sample> {
     let mut sums: BTreeMap<String, (&'static str, bool, u64)> = BTreeMap::new();
     for (transport, counters) in transports {
         for sample in counters.samples() {
+            // Transports name counters with `_total`; the encoder would append it a second time.
             let name = format!("{transport}_{}", sample.name.trim_end_matches("_total"));
             let sum = sums.entry(name).or_insert((sample.help, !sample.is_gauge, 0));
             sum.2 += sample.value;

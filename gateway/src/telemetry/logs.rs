@@ -4,7 +4,9 @@ use tracing_subscriber::fmt;
 
 use crate::config::{Log, LogFormat, LogLevel};
 
-/// Starts logging to standard error. A second call has no effect.
+/// Starts logging to standard error. A second call has no effect. Standard output is left to the results of
+/// commands. JSON lines contain the fields of an event at the top level, and the current span without the list
+/// of its parents.
 pub(crate) fn start(log: &Log) {
     let level = match log.level {
         LogLevel::Error => tracing::Level::ERROR,

@@ -6,6 +6,10 @@
 //!   ├ lanes, tool results, interrupts, usage ──► counters
 //!   └ terminal event, or the lease is lost ──► run_duration; open lanes count as closed
 //! ```
+//!
+//! The driver of the run calls these functions. Extensions of a run are shared by reference, so the state is in
+//! atomics. Counters of the run engine itself (active runs, events, outcomes) are sampled by
+//! [`live`](super::live) instead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -17,17 +21,19 @@ use tokio::time::Instant;
 
 use super::metrics::{AgentLabels, Metrics, OutcomeLabels, StartLabels, TokenLabels};
 
-/// Measures one run.
+/// Measures one run. Created when the run is attached to this replica, also by a takeover.
 #[derive(Debug)]
 pub(crate) struct RunMeter {
     metrics: Arc<Metrics>,
     agent: String,
     begun_at: Instant,
+    /// The histogram of this agent, looked up once.
     first_event: Histogram,
     /// Nanoseconds from `begun_at` to the first event; 0 until then.
     first_after: AtomicU64,
     /// Nanoseconds from `begun_at` to the arrival of the oldest event that is not in the log; 0 for none.
     arrived_after: AtomicU64,
+    /// Lanes of this run that are open, to be subtracted from the gauge if the run ends without closing them.
     open_lanes: AtomicI64,
 }
 
@@ -48,11 +54,12 @@ impl RunMeter {
         }
     }
 
+    /// Returns nanoseconds since the start, at least 1, because 0 means "none" in the fields.
     fn elapsed(&self) -> u64 {
         u64::try_from(self.begun_at.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Records the arrival of a source event.
+    /// Records the arrival of a source event. Only the oldest event of a batch is timed: it waited longest.
     pub(crate) fn handle_arrival(&self) {
         if self.arrived_after.load(Ordering::Relaxed) == 0 {
             self.arrived_after.store(self.elapsed(), Ordering::Relaxed);
@@ -71,6 +78,7 @@ impl RunMeter {
 
     /// Counts canonical events that are about to be appended.
     pub(crate) fn handle_events(&self, events: &[BlockEvent]) {
+        // `RunStarted` is emitted by the gateway, so it does not show that the agent responds.
         if self.first_after.load(Ordering::Relaxed) == 0
             && events.iter().any(|event| !matches!(event, BlockEvent::RunStarted(_)))
         {
@@ -83,6 +91,7 @@ impl RunMeter {
         }
     }
 
+    /// Updates the counters that one event concerns.
     fn handle_event(&self, event: &BlockEvent) {
         match event {
             BlockEvent::LaneOpened(_) => {
@@ -107,10 +116,12 @@ impl RunMeter {
         }
     }
 
+    /// Returns labels with the agent of this run.
     fn outcome(&self, outcome: &'static str) -> OutcomeLabels {
         OutcomeLabels { agent: self.agent.clone(), outcome }
     }
 
+    /// Adds the tokens of all models of the run. Directions that were not reported create no series.
     fn count_tokens(&self, usage: &[Usage]) {
         let sums = [
             ("input", usage.iter().filter_map(|usage| usage.input).sum::<u64>()),
@@ -122,7 +133,7 @@ impl RunMeter {
         }
     }
 
-    /// Records that the run has ended or is driven elsewhere.
+    /// Records that the run has ended or is driven elsewhere. The caller makes sure that it is called once.
     pub(crate) fn handle_end(&self) {
         let labels = AgentLabels { agent: self.agent.clone() };
         self.metrics.run_duration.get_or_create(&labels).observe(self.begun_at.elapsed().as_secs_f64());
@@ -130,7 +141,7 @@ impl RunMeter {
     }
 }
 
-/// Returns the outcome of a lane as a label.
+/// Returns the outcome of a lane as a label. Spans use the same words.
 pub(super) fn lane_outcome(outcome: &LaneOutcome) -> &'static str {
     match outcome {
         LaneOutcome::Success(_) => "success",

@@ -2,6 +2,16 @@
 //!
 //! Every name is defined once, here or in [`live`](super::live); the dashboard and the alert rules of `deploy/` use the
 //! same names, which a test compares.
+//!
+//! | kind | written by | when |
+//! |---|---|---|
+//! | runs, lanes, tool calls, tokens | `RunMeter` | per batch of events of a run |
+//! | upstream | `UpstreamWatch` | per call to a remote agent |
+//! | requests, refusals, dialects | the servers of the gateway | per request |
+//! | tee | the A2A proxy and the lanes of sub-agents | per forwarded call |
+//!
+//! The format appends `_total` to the names of counters. Cardinality is bounded by the configuration: see the
+//! invariants of [`telemetry`](super).
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -15,7 +25,7 @@ use crate::config::RelateBy;
 /// The prefix of all names.
 pub(super) const PREFIX: &str = "aqueduct";
 
-/// Buckets for durations of microseconds to seconds: appends, connects, the delay in the gateway.
+/// Buckets for durations of microseconds to seconds: appends, look-ups, connects, the delay in the gateway.
 const SHORT: [f64; 16] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
@@ -23,38 +33,43 @@ const SHORT: [f64; 16] =
 const LONG: [f64; 15] =
     [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
 
+/// Returns a histogram with [`SHORT`] buckets. A function, because a `Family` needs a constructor for new
+/// labels.
 fn short() -> Histogram {
     Histogram::new(SHORT)
 }
 
+/// Returns a histogram with [`LONG`] buckets.
 fn long() -> Histogram {
     Histogram::new(LONG)
 }
 
-/// Histograms by labels.
+/// Histograms by labels, created at the first observation with these labels.
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// The agent, which is one of the configuration.
+/// The label set of values per agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct AgentLabels {
+    /// The key of the agent in the configuration, never a name that a caller sent.
     pub(crate) agent: String,
 }
 
-/// The agent, and an outcome.
+/// The agent, and an outcome. The outcome is a constant of this program (`success`, `failed`, a failure code).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OutcomeLabels {
     pub(crate) agent: String,
     pub(crate) outcome: &'static str,
 }
 
-/// The agent, and the surface by which it was called.
+/// The agent, and the surface by which it was called: `agui`, `a2a`, `ws`, …; `takeover` and `internal` for
+/// runs without a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct StartLabels {
     pub(crate) agent: String,
     pub(crate) surface: &'static str,
 }
 
-/// Surface, agent and status of a request.
+/// Surface, agent and HTTP status of a request. The agent is empty for requests that name no configured agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RequestLabels {
     pub(crate) surface: &'static str,
@@ -62,14 +77,14 @@ pub(crate) struct RequestLabels {
     pub(crate) status: u16,
 }
 
-/// Surface and code of a refusal.
+/// Surface and code of a refusal. Codes are constants of the protocols and of this program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct RefusalLabels {
     pub(crate) surface: &'static str,
     pub(crate) code: String,
 }
 
-/// The protocol dialect that a client requested.
+/// The protocol dialect that a client requested, so that operators see when an old dialect is no longer used.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct DialectLabels {
     pub(crate) protocol: &'static str,
@@ -83,6 +98,7 @@ pub(crate) struct TokenLabels {
     pub(crate) direction: &'static str,
 }
 
+/// The kind of relation key that related a forwarded call to a run: one of [`RELATIONS`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RelationLabels {
     relation: &'static str,
@@ -91,26 +107,37 @@ struct RelationLabels {
 /// All counters and histograms. Fields are cheap to clone and share their values with the registry.
 #[derive(Debug)]
 pub(crate) struct Metrics {
+    /// Contains a clone of every field below under its name.
     registry: Registry,
+    /// Counted when a run is attached, also by a takeover.
     pub(crate) runs_started: Family<StartLabels, Counter>,
+    /// Observed once per run at this replica, also if another replica takes the run over.
     pub(crate) run_duration: Histograms<AgentLabels>,
+    /// From the start of a run to the first event other than `RunStarted`.
     pub(crate) first_event: Histograms<AgentLabels>,
+    /// The gateway's own share of the latency, without agent and network.
     pub(crate) event_delay: Histogram,
     pub(crate) log_append: Histogram,
+    /// Open lanes of runs that this replica drives. A run that ends subtracts the lanes it left open.
     pub(crate) lanes_open: Gauge,
     pub(crate) lanes: Family<OutcomeLabels, Counter>,
     pub(crate) tool_calls: Family<OutcomeLabels, Counter>,
+    /// Counted when an interrupt is requested, whether or not a reply arrives.
     pub(crate) interrupts: Family<AgentLabels, Counter>,
+    /// Sums of what agents reported at the end of their runs; agents that report nothing count nothing.
     pub(crate) tokens: Family<TokenLabels, Counter>,
+    /// Successful look-ups only.
     pub(crate) upstream_lookup: Histograms<AgentLabels>,
     pub(crate) upstream_lookups: Family<OutcomeLabels, Counter>,
     pub(crate) upstream_connect: Histograms<AgentLabels>,
+    /// From the request to the response head, not to the end of the stream.
     pub(crate) upstream_answer: Histograms<AgentLabels>,
     pub(crate) upstream_calls: Family<OutcomeLabels, Counter>,
     pub(crate) requests: Family<RequestLabels, Counter>,
     pub(crate) refusals: Family<RefusalLabels, Counter>,
     pub(crate) dialects: Family<DialectLabels, Counter>,
     tee_calls: Family<RelationLabels, Counter>,
+    /// Registered as `tee_events_dropped`.
     lane_events_dropped: Counter,
 }
 
@@ -139,6 +166,7 @@ impl Default for Metrics {
             tee_calls: Family::default(),
             lane_events_dropped: Counter::default(),
         };
+        // Created at zero, so that rates and alerts exist before the first forwarded call.
         for relation in RELATIONS {
             drop(metrics.tee_calls.get_or_create(&RelationLabels { relation }));
         }
@@ -149,10 +177,12 @@ impl Default for Metrics {
     }
 }
 
-/// The kinds of [`RelateBy`] in their order, and `none` for unrelated calls.
+/// The kinds of [`RelateBy`] in their order, and `none` for unrelated calls. [`Metrics::passed`] uses the
+/// discriminant of `RelateBy` as the index, so the order must be the same.
 const RELATIONS: [&str; 4] = ["token", "trace", "context", "none"];
 
 impl Metrics {
+    /// Registers the metrics of runs.
     fn register_runs(&mut self) {
         let registry = &mut self.registry;
         registry.register("runs_started", "Runs started, by agent and surface", self.runs_started.clone());
@@ -187,6 +217,7 @@ impl Metrics {
         registry.register("tokens", "Tokens of models, as agents reported them", self.tokens.clone());
     }
 
+    /// Registers the metrics of calls to remote agents.
     fn register_upstream(&mut self) {
         let registry = &mut self.registry;
         registry.register(
@@ -216,6 +247,7 @@ impl Metrics {
         );
     }
 
+    /// Registers the metrics of requests to the gateway and of the tee.
     fn register_requests(&mut self) {
         let registry = &mut self.registry;
         registry.register(
@@ -245,6 +277,7 @@ impl Metrics {
         );
     }
 
+    /// Returns the registry for `live::render`.
     pub(super) fn registry(&self) -> &Registry {
         &self.registry
     }

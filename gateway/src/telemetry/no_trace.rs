@@ -1,5 +1,8 @@
-//! Replaces [`trace`](super::trace) and the export of metrics in a program that is built without the feature `otel`.
-//! Its types have no values.
+//! Replaces [`trace`](super::trace) and the export of metrics in a program that is built without the feature
+//! `otel`.
+//!
+//! Its types have no values, so every method of a value is `match self.0 {}` and compiles to nothing; callers
+//! need no `cfg`. The signatures must be those of the real module.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,11 +17,13 @@ use serde_json::Value;
 
 use crate::config::Telemetry;
 
-/// Has no value without the feature.
+/// Stands for the tracer. `Option<Arc<Tracing>>` is always `None`.
 #[derive(Debug)]
 pub(crate) struct Tracing(Infallible);
 
 impl Tracing {
+    /// Returns `None`, or an error if the configuration requests an export: ignoring the key would lose
+    /// telemetry silently.
     pub(crate) fn start(settings: &Telemetry) -> anyhow::Result<Option<Arc<Self>>> {
         anyhow::ensure!(
             settings.otlp.is_none(),
@@ -32,7 +37,7 @@ impl Tracing {
     }
 }
 
-/// Has no value without the feature.
+/// Stands for the export of metrics, which is never created.
 #[derive(Debug)]
 pub(crate) struct MetricsExport(Infallible);
 
@@ -51,7 +56,7 @@ impl MetricsExport {
     }
 }
 
-/// Has no value without the feature.
+/// Stands for the spans of a run, which need a [`Tracing`].
 #[derive(Debug)]
 pub(crate) struct RunTrace(Infallible);
 
@@ -81,7 +86,7 @@ impl RunTrace {
     }
 }
 
-/// Has no value without the feature.
+/// Stands for the traced context, which needs a [`RunTrace`].
 pub(crate) enum TracedContext {}
 
 impl TracedContext {
@@ -90,7 +95,7 @@ impl TracedContext {
     }
 }
 
-/// Has no value without the feature.
+/// Stands for the span of a call, which needs a [`Tracing`].
 #[derive(Debug)]
 pub(crate) struct CallTrace(Infallible);
 

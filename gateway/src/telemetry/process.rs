@@ -1,5 +1,8 @@
-//! Metrics of the process from `/proc`, under the names that all Prometheus clients use. Empty where there is no
-//! `/proc`.
+//! Metrics of the process from `/proc`, under the names that all Prometheus clients use. Empty where there is
+//! no `/proc`.
+//!
+//! Each value is read on its own: a file that is missing or has another format leaves out its metrics and no
+//! others.
 
 /// Clock ticks per second of `/proc/self/stat`: 100 on every Linux that Rust runs on (`USER_HZ`).
 const TICKS: f64 = 100.0;
@@ -10,7 +13,7 @@ const PAGE: f64 = 4096.0;
 /// Name without `_total`, description, `true` for a counter, value.
 pub(super) type ProcessSample = (&'static str, &'static str, bool, f64);
 
-/// Returns the available metrics of the process.
+/// Returns the available metrics of the process. Reads about five small files; called once per scrape.
 pub(super) fn samples() -> Vec<ProcessSample> {
     let mut samples = Vec::new();
     if let Some((cpu, started, threads)) = stat() {
@@ -25,6 +28,7 @@ pub(super) fn samples() -> Vec<ProcessSample> {
         samples.push(("process_resident_memory_bytes", "Memory of the process.", false, pages * PAGE));
     }
     if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
+        // The descriptor of this read itself is subtracted.
         let count = u32::try_from(files.count().saturating_sub(1)).unwrap_or(u32::MAX);
         samples.push(("process_open_fds", "Open files and sockets.", false, f64::from(count)));
     }
@@ -34,7 +38,9 @@ pub(super) fn samples() -> Vec<ProcessSample> {
     samples
 }
 
-/// Returns CPU seconds, start after boot in seconds, threads.
+/// Returns CPU seconds (user and system), the start after boot in seconds, and the number of threads.
+///
+/// Field numbers are those of `proc(5)`, counted from 1; the third field is the first one after the name.
 fn stat() -> Option<(f64, f64, f64)> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The second field is the name of the program in parentheses, which may contain spaces.
@@ -43,15 +49,18 @@ fn stat() -> Option<(f64, f64, f64)> {
     Some(((field(14)? + field(15)?) / TICKS, field(22)? / TICKS, field(20)?))
 }
 
+/// Returns the resident pages of the process.
 fn statm() -> Option<f64> {
     std::fs::read_to_string("/proc/self/statm").ok()?.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// Returns the boot time in seconds since 1970.
 fn booted_at() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
+/// Returns the soft limit of open files, or `None` if it is `unlimited`.
 fn open_files_limit() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = text.lines().find(|line| line.starts_with("Max open files"))?;

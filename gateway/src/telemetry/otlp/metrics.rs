@@ -7,6 +7,9 @@
 //! | histogram `NAME` | cumulative histogram `NAME` with the same bounds |
 //!
 //! Names are those of `/metrics`, so that dashboards and rules work with a collector that forwards to Prometheus.
+//!
+//! Cumulative points need a start: it is the creation of the export, so a restarted process starts a new
+//! series. `/metrics` has no unit, so the unit is derived from the end of the name.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -30,7 +33,9 @@ use crate::telemetry::SCOPE;
 /// Exports metrics to a collector.
 #[derive(Debug)]
 pub(crate) struct MetricsExport {
+    /// Messages go to the metrics endpoint of the collector.
     sender: OtlpSender,
+    /// The same attributes as those of spans, so that both are attributed to one service.
     resource: ResourceAttributesWithSchema,
     every: Duration,
     /// The start of counting, in nanoseconds since 1970.
@@ -40,7 +45,8 @@ pub(crate) struct MetricsExport {
 }
 
 impl MetricsExport {
-    /// Returns the configured export, or `None` if `telemetry.metrics` is not set.
+    /// Returns the configured export, or `None` if `telemetry.metrics` is not set. `telemetry.otlp` is required
+    /// too.
     pub(crate) fn new(settings: &Telemetry) -> anyhow::Result<Option<Self>> {
         let (Some(url), Some(every)) = (&settings.otlp, settings.metrics) else { return Ok(None) };
         Ok(Some(Self {
@@ -57,12 +63,15 @@ impl MetricsExport {
         self.every
     }
 
-    /// Sends the values of this text, which is the response of `/metrics`. A failure is logged.
+    /// Sends the values of this text, which is the response of `/metrics`. A failure is logged. The values are
+    /// not queued: the next export contains the same counters with newer values, so a lost message loses only
+    /// resolution.
     pub(crate) async fn send(&self, text: &str) {
         let message = self.message(text, now());
         let sent = self.sender.send(Bytes::from(message.encode_to_vec())).await;
         let was_failing = self.is_failing.swap(sent.is_err(), Ordering::Relaxed);
         let collector = self.sender.url();
+        // Logged when the state changes, not per attempt: a collector may be unavailable for hours.
         match sent {
             Ok(()) if was_failing => tracing::info!(collector, "metrics are exported again"),
             Err(error) if !was_failing => {
@@ -73,6 +82,7 @@ impl MetricsExport {
         }
     }
 
+    /// Returns the export request for a text of `/metrics` at the time `now`, in nanoseconds since 1970.
     fn message(&self, text: &str, now: u64) -> ExportMetricsServiceRequest {
         let metrics = read(text).into_iter().map(|family| to_metric(family, self.since, now)).collect();
         let scope = InstrumentationScope {
@@ -91,12 +101,13 @@ impl MetricsExport {
     }
 }
 
+/// Returns nanoseconds since 1970; saturates. A clock before 1970 returns 0.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns the unit that the name ends with.
+/// Returns the unit that the name ends with. Units are those of UCUM, which OTLP requires.
 fn unit(name: &str) -> &'static str {
     match name.rsplit_once('_') {
         Some((_, "seconds")) => "s",
@@ -105,6 +116,7 @@ fn unit(name: &str) -> &'static str {
     }
 }
 
+/// Converts a family. Points whose value does not fit the type of the family are left out.
 fn to_metric(family: Family<'_>, since: u64, now: u64) -> Metric {
     let Family { name, help, kind, points } = family;
     let temporality = AggregationTemporality::Cumulative.into();
@@ -115,6 +127,7 @@ fn to_metric(family: Family<'_>, since: u64, now: u64) -> Metric {
             is_monotonic: true,
         }),
         Kind::Gauge => metric::Data::Gauge(Gauge {
+            // A gauge has no start time.
             data_points: points.into_iter().filter_map(|point| number_point(point, 0, now)).collect(),
         }),
         Kind::Histogram => metric::Data::Histogram(Histogram {
@@ -131,6 +144,7 @@ fn to_metric(family: Family<'_>, since: u64, now: u64) -> Metric {
     }
 }
 
+/// Converts a point of a counter or gauge. Integers stay integers.
 fn number_point(point: Point, since: u64, now: u64) -> Option<NumberDataPoint> {
     let Value::Number(number) = point.value else { return None };
     let value = match number {
@@ -146,6 +160,12 @@ fn number_point(point: Point, since: u64, now: u64) -> Option<NumberDataPoint> {
     })
 }
 
+/// Converts a point of a histogram:
+///
+/// ```text
+/// text   le="1.0" 1, le="2.0" 3, +Inf 4     bounds 1.0, 2.0
+/// OTLP   counts 1, 2, 1                      bounds 1.0, 2.0
+/// ```
 fn histogram_point(point: Point, since: u64, now: u64) -> Option<HistogramDataPoint> {
     let Value::Buckets(buckets) = point.value else { return None };
     // The text counts values at or below a bound, OTLP those between two bounds.
@@ -168,6 +188,7 @@ fn histogram_point(point: Point, since: u64, now: u64) -> Option<HistogramDataPo
     })
 }
 
+/// Converts labels into attributes with string values.
 fn attributes(labels: Labels) -> Vec<KeyValue> {
     let attribute = |(key, value)| KeyValue {
         key,

@@ -6,6 +6,11 @@
 //! ```
 //!
 //! A message that cannot be sent is retried once and then dropped: telemetry must not delay the gateway.
+//!
+//! | `telemetry.protocol` | address | connection |
+//! |---|---|---|
+//! | gRPC | `telemetry.otlp` itself | one per message |
+//! | HTTP | `/v1/traces` or `/v1/metrics` appended | pooled by the client |
 
 mod metrics;
 mod openmetrics;
@@ -24,11 +29,12 @@ use opentelemetry_sdk::Resource;
 use crate::config::{OtlpProtocol, Telemetry};
 pub(crate) use metrics::MetricsExport;
 
-/// The response timeout of the collector.
+/// The response timeout of the collector: as long as the OTLP specification's default for exporters.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Attempts per message, and the pause between them.
+/// Attempts per message. More would delay the next batch, whose spans wait in a bounded queue.
 const TRIES: u32 = 2;
+/// The pause between two attempts: a collector that restarts may be back by then.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The kind of data, which determines the path at the collector.
@@ -39,6 +45,7 @@ pub(super) enum Signal {
 }
 
 impl Signal {
+    /// Returns the path of the gRPC method.
     const fn grpc_path(self) -> &'static str {
         match self {
             Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -46,6 +53,7 @@ impl Signal {
         }
     }
 
+    /// Returns the default path of OTLP over HTTP.
     const fn http_path(self) -> &'static str {
         match self {
             Self::Traces => "/v1/traces",
@@ -53,7 +61,8 @@ impl Signal {
         }
     }
 
-    /// Returns the address of this signal at a collector. A path that names another signal is replaced.
+    /// Returns the address of this signal at a collector. A path that names another signal is replaced. One
+    /// configured address serves both signals, and people often copy the one of traces.
     fn url(self, base: &str) -> String {
         let base = base.trim_end_matches('/');
         let signals = [Self::Traces, Self::Metrics];
@@ -62,15 +71,17 @@ impl Signal {
     }
 }
 
-/// Sends messages of one signal to a collector.
+/// Sends messages of one signal to a collector. Cheap to clone: an HTTP client shares its connections.
 #[derive(Clone)]
 pub(super) struct OtlpSender {
     signal: Signal,
     way: Way,
     url: String,
+    /// Sent as a bearer token. Never printed: `Debug` shows the address only.
     token: Option<Secret>,
 }
 
+/// The transport. The gRPC variant has no client, because a connection is made per message.
 #[derive(Clone)]
 enum Way {
     Http(Box<Client>),
@@ -84,7 +95,8 @@ impl std::fmt::Debug for OtlpSender {
 }
 
 impl OtlpSender {
-    /// Returns a sender to the collector at `url`.
+    /// Returns a sender to the collector at `url`. Nothing is connected yet, so a collector that is down does
+    /// not prevent the start of the gateway.
     pub(super) fn new(signal: Signal, url: &str, settings: &Telemetry) -> anyhow::Result<Self> {
         let (way, url) = match settings.protocol {
             OtlpProtocol::Grpc => (Way::Grpc, url.trim_end_matches('/').to_owned()),
@@ -102,7 +114,12 @@ impl OtlpSender {
         &self.url
     }
 
-    /// Sends an encoded export request.
+    /// Sends an encoded export request, with one retry.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the last attempt: no connection, no response in time, or a status other than
+    /// success.
     pub(super) async fn send(&self, message: Bytes) -> anyhow::Result<()> {
         let mut tried = 1;
         loop {
@@ -114,6 +131,7 @@ impl OtlpSender {
         }
     }
 
+    /// Sends the message once. A partial success in the body of the response is not examined.
     async fn send_once(&self, message: Bytes) -> anyhow::Result<()> {
         let credentials = self.token.as_ref().map(|token| format!("Bearer {}", token.reveal()));
         match &self.way {

@@ -3,11 +3,18 @@
 //! Both exports are derived from the same text, so they cannot differ in names, labels or values. The parser reads only
 //! what [`render`](crate::telemetry::render) writes: counters, gauges and histograms, without exemplars and times.
 //! Other lines are skipped.
+//!
+//! ```text
+//! # HELP p_runs Runs started.
+//! # TYPE p_runs counter
+//! p_runs_total{agent="weather"} 7        ──► Family { name: "p_runs", kind: Counter, points: [7 with agent=weather] }
+//! ```
 
-/// Labels of a point.
+/// Labels of a point. The `le` label of histograms is not among them.
 pub(super) type Labels = Vec<(String, String)>;
 
-/// The type of a family.
+/// The type of a family. A type that is none of these is read as a gauge, which promises nothing about its
+/// values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Counter,
@@ -23,6 +30,7 @@ pub(super) enum Number {
 }
 
 impl Number {
+    /// Parses a number, also `NaN` and `+Inf`.
     fn read(text: &str) -> Option<Self> {
         text.parse().map(Self::Whole).or_else(|_| text.parse().map(Self::Real)).ok()
     }
@@ -35,6 +43,7 @@ impl Number {
         }
     }
 
+    /// Returns a count; 0 for a negative or fractional number, which a count never is.
     fn as_count(self) -> u64 {
         match self {
             Self::Whole(number) => u64::try_from(number).unwrap_or(0),
@@ -52,6 +61,7 @@ pub(super) struct Buckets {
     pub(super) below: Vec<(f64, u64)>,
 }
 
+/// The value of a point: a number for counters and gauges, buckets for histograms.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Number(Number),
@@ -74,7 +84,8 @@ pub(super) struct Family<'t> {
     pub(super) points: Vec<Point>,
 }
 
-/// Returns the families of a text that have points.
+/// Returns the families of a text that have points. A sample belongs to the `TYPE` line before it. One pass,
+/// linear in the length of the text.
 pub(super) fn read(text: &str) -> Vec<Family<'_>> {
     let mut families: Vec<Family<'_>> = Vec::new();
     let mut help = ("", "");
@@ -100,6 +111,7 @@ pub(super) fn read(text: &str) -> Vec<Family<'_>> {
 }
 
 impl Family<'_> {
+    /// Adds a sample. A sample whose name does not begin with that of the family is skipped.
     fn take(&mut self, sample: Sample<'_>) {
         let Sample { name, mut labels, number } = sample;
         let Some(suffix) = name.strip_prefix(self.name) else { return };
@@ -119,6 +131,7 @@ impl Family<'_> {
 }
 
 impl Buckets {
+    /// Adds one line of a histogram. The bucket at infinity is skipped: it repeats the count.
     fn take(&mut self, suffix: &str, bound: Option<&str>, number: Number) {
         match (suffix, bound.and_then(|bound| bound.parse::<f64>().ok())) {
             ("_sum", _) => self.sum = number.as_f64(),
@@ -129,7 +142,7 @@ impl Buckets {
     }
 }
 
-/// One line with a value.
+/// One line with a value: `name{label="value"} number`.
 struct Sample<'t> {
     name: &'t str,
     labels: Labels,
@@ -137,6 +150,8 @@ struct Sample<'t> {
 }
 
 impl<'t> Sample<'t> {
+    /// Parses a line. Returns `None` for comments, which have no number after the first space, and for
+    /// malformed lines.
     fn read(line: &'t str) -> Option<Self> {
         let end = line.find(['{', ' '])?;
         let (name, rest) = line.split_at_checked(end)?;
@@ -163,7 +178,8 @@ fn read_labels(mut rest: &str) -> Option<(Labels, &str)> {
     }
 }
 
-/// Parses a value after its opening quote. Returns the rest after the closing one.
+/// Parses a value after its opening quote. Returns the rest after the closing one. The escapes are `\n`, `\"`
+/// and `\\`. Returns `None` without a closing quote.
 fn read_quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();

@@ -1,4 +1,12 @@
 //! [`CallTrace`]: the span of one call to a remote agent, from the request to the end of its stream.
+//!
+//! | attribute | value |
+//! |---|---|
+//! | `gen_ai.operation.name` | `invoke_agent`; absent for `GET`, which reads a card or a task |
+//! | `gen_ai.agent.name` | the key of the agent in the configuration |
+//! | `http.request.method`, `url.path`, `server.address`, `server.port` | the request, without its query |
+//! | `http.response.status_code` | the head of the response |
+//! | `error.type` | the status from 400 on, or the code of the failure |
 
 use http::request::Parts;
 use opentelemetry::KeyValue;
@@ -7,12 +15,15 @@ use opentelemetry_sdk::trace::Span;
 
 use super::{Tracing, of_headers, write_headers};
 
-/// An open call. The span ends when this is dropped.
+/// An open call. The span ends when the value is dropped, so a cancelled call is ended too.
 #[derive(Debug)]
 pub(crate) struct CallTrace(Span);
 
 impl CallTrace {
-    /// Starts the span below the trace context of the request, and replaces that context by its own.
+    /// Starts the span below the trace context in the headers of the request, and writes its own context in its
+    /// place, so that the agent's spans are below this call.
+    ///
+    /// A context that is not valid (a tracer without ids) leaves the headers unchanged.
     pub(crate) fn begin(tracing: &Tracing, agent: &str, head: &mut Parts) -> Self {
         let parent = of_headers(&head.headers);
         let is_question = head.method == http::Method::GET;
@@ -47,7 +58,8 @@ impl CallTrace {
         }
     }
 
-    /// Records a failure of the call.
+    /// Records a failure of the call, before or after the head. The reason is the text of the transport error,
+    /// which contains no payload.
     pub(crate) fn handle_failure(&mut self, code: &'static str, reason: &str) {
         self.0.set_attribute(KeyValue::new("error.type", code));
         self.0.set_status(Status::error(reason.to_owned()));

@@ -1,4 +1,12 @@
 //! [`TracedContext`]: a context of calls that carries the trace context of the run or of a lane.
+//!
+//! ```text
+//! TeeContext (run token, headers of the caller)
+//!   └ TracedContext ──► headers(): the same, with `traceparent` and `tracestate` of the span
+//!         └ for_lane(source) ──► the same below the span of that lane
+//! ```
+//!
+//! Everything but the trace context is passed to the inner context.
 
 use std::sync::Arc;
 
@@ -8,7 +16,7 @@ use opentelemetry::trace::SpanContext;
 
 use super::{RunTrace, replace};
 
-/// A context whose calls are traced below a span.
+/// A context whose calls are traced below a span: that of the run, or that of a lane.
 #[derive(Debug)]
 pub(crate) struct TracedContext {
     inner: Arc<dyn CallContext>,
@@ -17,7 +25,7 @@ pub(crate) struct TracedContext {
 }
 
 impl TracedContext {
-    /// Returns the context of the agent of a run.
+    /// Returns the context of the agent of a run. Returns `inner` unchanged if the trace has no span yet.
     pub(crate) fn of_run(inner: Arc<dyn CallContext>, trace: &Arc<RunTrace>) -> Arc<dyn CallContext> {
         match trace.context() {
             Some(span) => Arc::new(Self { inner, trace: Arc::clone(trace), span }),
@@ -42,6 +50,7 @@ impl CallContext for TracedContext {
     }
 
     fn for_lane(&self, source: &Source) -> Option<Arc<dyn CallContext>> {
+        // A source that distinguishes no lanes uses the context of the run below the span of the lane.
         let inner = self.inner.for_lane(source).unwrap_or_else(|| Arc::clone(&self.inner));
         let span = self.trace.lane_context(source)?;
         Some(Arc::new(Self { inner, trace: Arc::clone(&self.trace), span }))

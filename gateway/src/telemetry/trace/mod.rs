@@ -40,9 +40,10 @@ pub(crate) use context::TracedContext;
 pub(crate) use run::RunTrace;
 use spans::SpanExport;
 
-/// Creates spans, and exports them.
+/// Creates spans, and exports them. One value exists per process, behind an `Arc`.
 #[derive(Debug)]
 pub(crate) struct Tracing {
+    /// Owns the queue and the exporting thread.
     provider: SdkTracerProvider,
     tracer: SdkTracer,
     /// Set if messages, arguments and results are recorded.
@@ -50,7 +51,14 @@ pub(crate) struct Tracing {
 }
 
 impl Tracing {
-    /// Starts the configured export. Must be called inside a runtime. Returns `None` if none is configured.
+    /// Starts the configured export. Returns `None` if none is configured.
+    ///
+    /// Sampling follows the caller: a request with a sampled `traceparent` is always traced, one without is
+    /// traced with the ratio `telemetry.sample`. Must be called inside a runtime.
+    ///
+    /// # Errors
+    ///
+    /// The address of the collector is not valid, or there is no runtime.
     pub(crate) fn start(settings: &Telemetry) -> anyhow::Result<Option<Arc<Self>>> {
         let Some(url) = settings.otlp.as_ref().filter(|_| settings.traces) else { return Ok(None) };
         let exporter = SpanExport::new(url, settings)?;
@@ -64,7 +72,8 @@ impl Tracing {
         Ok(Some(Arc::new(Self { provider, tracer, has_content: settings.content })))
     }
 
-    /// Exports the remaining spans. Spans that end afterwards are dropped.
+    /// Exports the remaining spans. Spans that end afterwards are dropped. Called once, after all runs have
+    /// ended or were handed over.
     pub(crate) async fn stop(&self) {
         let provider = self.provider.clone();
         // `shutdown` blocks until the thread of the SDK has ended.
@@ -74,7 +83,10 @@ impl Tracing {
         }
     }
 
-    /// Starts a span.
+    /// Starts a span below `parent`, or a new trace without one.
+    ///
+    /// The current context of the thread is never used as parent: spans of one run are created by several
+    /// tasks.
     pub(crate) fn begin(
         &self,
         (name, kind): (String, SpanKind),
@@ -94,6 +106,7 @@ impl Tracing {
     }
 }
 
+/// Reads a trace context from the headers of a request.
 struct Headers<'h>(&'h HeaderMap);
 
 impl Extractor for Headers<'_> {
@@ -106,6 +119,7 @@ impl Extractor for Headers<'_> {
     }
 }
 
+/// Reads a trace context from the headers of a caller, as the run service receives them.
 struct CallerHeaders<'c>(&'c Caller);
 
 impl Extractor for CallerHeaders<'_> {
@@ -118,6 +132,7 @@ impl Extractor for CallerHeaders<'_> {
     }
 }
 
+/// Writes a trace context into the headers of a request. Values that are not valid in a header are left out.
 struct HeadersMut<'h>(&'h mut HeaderMap);
 
 impl Injector for HeadersMut<'_> {
@@ -128,6 +143,8 @@ impl Injector for HeadersMut<'_> {
     }
 }
 
+/// Returns the trace context of W3C headers, or `None` if it is absent or malformed: the run then starts a new
+/// trace.
 fn extract(from: &dyn Extractor) -> Option<SpanContext> {
     let context = TraceContextPropagator::new().extract_with_context(&Context::new(), from);
     let span = context.span().span_context().clone();
@@ -144,13 +161,13 @@ fn of_caller(caller: &Caller) -> Option<SpanContext> {
     extract(&CallerHeaders(caller))
 }
 
-/// Writes a trace context into request headers.
+/// Writes a trace context into request headers. Existing values are replaced.
 pub(crate) fn write_headers(context: &SpanContext, headers: &mut HeaderMap) {
     let context = Context::new().with_remote_span_context(context.clone());
     TraceContextPropagator::new().inject_context(&context, &mut HeadersMut(headers));
 }
 
-/// Returns the trace context as headers.
+/// Returns the trace context as headers. An empty `tracestate` is left out.
 fn pairs(context: &SpanContext) -> Vec<(String, String)> {
     let mut headers = HeaderMap::new();
     write_headers(context, &mut headers);
@@ -161,7 +178,8 @@ fn pairs(context: &SpanContext) -> Vec<(String, String)> {
     headers.iter().filter_map(text).collect()
 }
 
-/// Replaces the trace context among headers.
+/// Replaces the trace context among headers. Both headers of the caller are removed, because a `tracestate`
+/// belongs to its `traceparent`.
 fn replace(headers: &mut Vec<(String, String)>, context: &SpanContext) {
     headers.retain(|(name, _)| name != "traceparent" && name != "tracestate");
     headers.extend(pairs(context));

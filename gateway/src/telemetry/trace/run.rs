@@ -27,45 +27,60 @@ use serde_json::{Value, json};
 
 use super::{Tracing, of_caller, of_headers, pairs};
 
-/// The largest attribute of content, in bytes. Longer content is truncated and marked.
+/// The largest attribute of content, in bytes: a bound for the memory of a span. Content that arrives at once
+/// is cut at this length and marked with `…`; content that arrives in deltas stops growing with the delta that
+/// reaches it.
 const CONTENT_BYTES: usize = 16 * 1024;
 
-/// Spans of tool calls in one run. A run with more is a loop.
+/// The largest number of spans inside one run: lanes, tool calls and interrupts. A run with more is a loop;
+/// further spans are left out, and the run is traced on.
 const MOST_SPANS: usize = 1_000;
 
-/// The spans of one run.
+/// The spans of one run. Shared by the run's extension and by the contexts of its calls, hence the lock; it is
+/// held for single operations and never across an await.
 #[derive(Debug)]
 pub(crate) struct RunTrace {
     tracing: Arc<Tracing>,
+    /// The key of the agent in the configuration.
     agent: String,
     surface: &'static str,
+    /// The id of the run in the log. Used for runs without `begin`; a caller's own id takes its place.
     run: String,
     thread: String,
     state: Mutex<State>,
 }
 
+/// What is open. All spans are owned here, so that `close_all` can end every one of them.
 #[derive(Debug, Default)]
 struct State {
+    /// The span of the run: `None` before `open` and after `end`.
     run: Option<Span>,
+    /// The trace context of the run. It stays set after the end, for calls that are still open.
     context: Option<SpanContext>,
-    /// The trace context of the caller.
+    /// The trace context of the caller, or of the checkpoint after a takeover.
     parent: Option<SpanContext>,
-    /// The span of the run at its former owner.
+    /// The span of the run at its former owner. The new span is linked to it, because a span has one owner and
+    /// one end.
     former: Option<SpanContext>,
     lanes: HashMap<LaneId, (Source, Span)>,
     /// Spans of lanes whose calls began before their first event.
     early: Vec<(Source, Span)>,
+    /// Tool calls without a result.
     tools: HashMap<ToolCallId, Span>,
+    /// Interrupts stay open until the run ends: the reply belongs to the next run.
     interrupts: Vec<Span>,
+    /// Spans that were requested inside the run, for [`MOST_SPANS`].
     made: usize,
-    /// The answer of the agent, if content is recorded; arguments of open calls.
+    /// The answer of the agent, if content is recorded.
     output: String,
+    /// The arguments of open calls, if content is recorded.
     arguments: HashMap<ToolCallId, String>,
     is_ended: bool,
 }
 
 impl RunTrace {
-    /// Returns the trace of a run that has not begun.
+    /// Returns the trace of a run that has not begun. After a takeover, the origin contains the
+    /// [`checkpoint`](Self::checkpoint) of the former owner; a malformed one is ignored.
     pub(crate) fn new(
         tracing: &Arc<Tracing>,
         run: &str,
@@ -89,12 +104,17 @@ impl RunTrace {
         }
     }
 
+    /// Locks the state. A panic while the lock was held cannot leave spans in an invalid state, so poison is
+    /// ignored.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins the run of this caller. Returns the caller for the run's own calls: with the trace context of the run's
     /// span.
+    ///
+    /// Also records the trace id in the current log span, so that log lines can be found from a trace and the
+    /// reverse.
     pub(crate) fn begin(&self, caller: &Caller, input: &RunInput) -> Caller {
         let mut state = self.state();
         state.parent = of_caller(caller);
@@ -112,6 +132,8 @@ impl RunTrace {
         caller
     }
 
+    /// Starts the span of the run, once. A run that was taken over has no `begin`: its first event opens the
+    /// span.
     fn open(&self, state: &mut State, run: &str) {
         if state.context.is_some() {
             return;
@@ -137,7 +159,11 @@ impl RunTrace {
         self.state().context.clone()
     }
 
-    /// Returns the state that a replica needs to take the run over.
+    /// Returns the state that a replica needs to take the run over. Both values are `traceparent` headers:
+    ///
+    /// ```text
+    /// {"span":"00-0af7…-b7ad…-01","parent":"00-0af7…-00f0…-01"}
+    /// ```
     pub(crate) fn checkpoint(&self) -> Option<Value> {
         let state = self.state();
         let traceparent = |context: &SpanContext| {
@@ -147,7 +173,8 @@ impl RunTrace {
         Some(json!({ "span": span, "parent": state.parent.as_ref().and_then(traceparent) }))
     }
 
-    /// Returns the trace context of a lane. Its span begins now if it has not begun.
+    /// Returns the trace context of a lane. Its span begins now if it has not begun. Returns `None` if the run
+    /// has not begun or has too many spans; the call is traced below the run then.
     pub(crate) fn lane_context(&self, source: &Source) -> Option<SpanContext> {
         let mut state = self.state();
         let of_source = |(known, _): &&(Source, Span)| known == source;
@@ -162,6 +189,7 @@ impl RunTrace {
         Some(context)
     }
 
+    /// Starts the span of a lane below `parent`, or below the run without one.
     fn begin_lane(&self, state: &mut State, name: &str, parent: Option<&SpanContext>) -> Option<Span> {
         let attributes = vec![
             KeyValue::new("gen_ai.operation.name", "invoke_agent"),
@@ -179,6 +207,8 @@ impl RunTrace {
         parent: Option<&SpanContext>,
         attributes: Vec<KeyValue>,
     ) -> Option<Span> {
+        // Counted before the comparison, so that a run in a loop stops creating spans instead of replacing old
+        // ones.
         state.made += 1;
         let parent = parent.or(state.context.as_ref());
         (state.made <= MOST_SPANS)
@@ -203,7 +233,7 @@ impl RunTrace {
     pub(crate) fn handle_events(&self, events: &[BlockEvent]) {
         let mut state = self.state();
         self.open(&mut state, &self.run);
-        // A run that is not sampled ends here.
+        // A run that is not sampled, or has ended, has no spans to build.
         if !state.run.as_ref().is_some_and(Span::is_recording) {
             return;
         }
@@ -212,6 +242,7 @@ impl RunTrace {
         }
     }
 
+    /// Starts or ends the span that an event concerns. Events without a span are ignored.
     fn handle_event(&self, state: &mut State, event: &BlockEvent) {
         match event {
             BlockEvent::LaneOpened(lane) => self.open_lane(state, lane),
@@ -220,6 +251,7 @@ impl RunTrace {
                     end_lane(&mut span, outcome);
                 }
             }
+            // A tool call lasts from its first fragment to its result, not to the end of its arguments.
             BlockEvent::BlockStarted(block) if block.kind == BlockKind::ToolUse => {
                 let parent = state.lanes.get(&block.lane.id).map(|(_, span)| span.span_context().clone());
                 let attributes = vec![
@@ -235,6 +267,7 @@ impl RunTrace {
             BlockEvent::BlockDelta { block, delta } if self.tracing.has_content => match block.kind {
                 BlockKind::Text => push(&mut state.output, delta),
                 BlockKind::ToolUse => push(state.arguments.entry(block.tool_call_id()).or_default(), delta),
+                // Thinking is not part of the answer, and `gen_ai.output.messages` has no place for it.
                 BlockKind::Thinking => {}
             },
             BlockEvent::ToolResult(result) => {
@@ -272,6 +305,8 @@ impl RunTrace {
         }
     }
 
+    /// Starts the span of a lane, or adopts the one that began with its first call. The parent is the tool call
+    /// that opened the lane if it is known, else the parent lane, else the run.
     fn open_lane(&self, state: &mut State, lane: &Lane) {
         let early = state.early.iter().position(|(source, _)| *source == lane.source);
         let span = if let Some(place) = early {
@@ -289,6 +324,10 @@ impl RunTrace {
         }
     }
 
+    /// Ends the span of the run with its outcome, usage and failure, and every span inside it. Further calls do
+    /// nothing.
+    ///
+    /// Usage is summed over all models of the run; model and provider are those of the first entry.
     fn end(&self, state: &mut State, outcome: &str, failure: Option<&RunFailure>, usage: &[Usage]) {
         let Some(mut run) = state.run.take() else { return };
         run.set_attribute(KeyValue::new("aqueduct.outcome", outcome.to_owned()));
@@ -322,7 +361,8 @@ impl RunTrace {
         state.is_ended = true;
     }
 
-    /// Ends all spans: the run has ended or is driven elsewhere.
+    /// Ends all spans: the run has ended or is driven elsewhere. A run without a terminal event is driven by
+    /// another replica now, so its outcome here is `taken_over`.
     pub(crate) fn handle_end(&self) {
         let mut state = self.state();
         if !state.is_ended {
@@ -343,6 +383,7 @@ impl State {
     }
 }
 
+/// Ends the span of a lane with the same outcome label as the metric `lanes`.
 fn end_lane(span: &mut Span, outcome: &LaneOutcome) {
     span.set_attribute(KeyValue::new("aqueduct.outcome", super::super::meter::lane_outcome(outcome)));
     if let LaneOutcome::Failed(failure) = outcome {
@@ -352,12 +393,14 @@ fn end_lane(span: &mut Span, outcome: &LaneOutcome) {
     span.end();
 }
 
+/// Appends a delta while the content is below the limit.
 fn push(content: &mut String, delta: &str) {
     if content.len() < CONTENT_BYTES {
         content.push_str(delta);
     }
 }
 
+/// Cuts content at the limit, at the boundary of a character, and marks the cut.
 fn shortened(mut content: String) -> String {
     if content.len() > CONTENT_BYTES {
         let mut end = CONTENT_BYTES;

@@ -1,7 +1,13 @@
 //! [`SpanExport`]: exports spans as OTLP.
 //!
-//! The SDK calls it from a thread of its own; the runtime of the gateway sends the bytes. A batch that cannot be sent
-//! is dropped and logged.
+//! ```text
+//! span ends ──► queue of the SDK ──► thread of the SDK: export(batch)
+//!                                      └──► runtime of the gateway: OtlpSender ──► collector
+//! ```
+//!
+//! The SDK batches on a thread of its own, outside the runtime; sockets belong to the runtime, so the bytes are
+//! sent by a task there. A batch that cannot be sent is dropped and logged. A full queue drops spans in the
+//! SDK.
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -20,12 +26,20 @@ use crate::telemetry::otlp::{OtlpSender, Signal};
 /// Sends spans to a collector.
 #[derive(Debug)]
 pub(super) struct SpanExport {
+    /// Attributes of the process. The SDK sets them after construction.
     resource: ResourceAttributesWithSchema,
     sender: OtlpSender,
+    /// The runtime that sends. It outlives the provider, because `Tracing::stop` is awaited before the runtime
+    /// ends.
     runtime: Handle,
 }
 
 impl SpanExport {
+    /// Returns an exporter to the collector at `url`.
+    ///
+    /// # Errors
+    ///
+    /// The address is not valid, or the function was called outside a runtime.
     pub(super) fn new(url: &str, settings: &Telemetry) -> anyhow::Result<Self> {
         let sender = OtlpSender::new(Signal::Traces, url, settings)?;
         let runtime = Handle::try_current().context("traces are exported by a runtime")?;
@@ -39,6 +53,7 @@ impl SpanExporter for SpanExport {
         let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);
         let message = Bytes::from(ExportTraceServiceRequest { resource_spans }.encode_to_vec());
         let sender = self.sender.clone();
+        // Awaiting a task of another runtime is allowed from any thread; a runtime that has stopped cancels it.
         let sent = self.runtime.spawn(async move { sender.send(message).await }).await;
         let failed = match sent {
             Ok(Ok(())) => return Ok(()),

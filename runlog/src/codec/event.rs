@@ -87,6 +87,7 @@ impl Encoder {
         Ok(to.bytes)
     }
 
+    /// Writes tag and fields. Deltas first: nine of ten events.
     fn write(&mut self, to: &mut Writer, event: &BlockEvent) -> Result<(), CodecError> {
         match event {
             BlockEvent::BlockDelta { block, delta } => {
@@ -136,6 +137,8 @@ impl Encoder {
     }
 }
 
+/// Writes a lane as a slice, so that the decoder compares it with the known ones before it decodes
+/// it.
 fn lane(to: &mut Writer, lane: &Lane) -> Result<(), CodecError> {
     to.nested(|to| write_lane(to, lane))
 }
@@ -197,6 +200,7 @@ fn write_life(to: &mut Writer, event: &BlockEvent) -> Result<(), CodecError> {
     Ok(())
 }
 
+/// Writes a tool result: id, lane, call, tool, output with its code, error flag, origin.
 fn write_result(to: &mut Writer, result: &ToolResultEvent) -> Result<(), CodecError> {
     to.text(result.id.as_str());
     lane(to, &result.lane)?;
@@ -220,6 +224,7 @@ fn write_result(to: &mut Writer, result: &ToolResultEvent) -> Result<(), CodecEr
     write_origin(to, &result.origin)
 }
 
+/// Writes a custom event: id, lane, name, value, channel, origin.
 fn write_custom(to: &mut Writer, custom: &CustomEvent) -> Result<(), CodecError> {
     to.text(custom.id.as_str());
     lane(to, &custom.lane)?;
@@ -256,6 +261,7 @@ impl Decoder {
             version @ FIRST_VERSION..=VERSION => version,
             found => return Err(CodecError::UnknownVersion { found }),
         };
+        // The fields of version 2 follow all those of version 1, so both are read by the same code.
         let mut event = self.read(&mut from)?;
         if let (BlockEvent::RunFinished(end), VERSION) = (&mut event, version) {
             end.finish_reason = from.optional_text("a finish reason")?;
@@ -297,6 +303,8 @@ impl Decoder {
         self.lanes.get(&from.slice("a lane")?, read_lane)
     }
 
+    /// Reads the fields of an event of the run, its lanes, steps or state. An unknown tag is an error,
+    /// also in a known version.
     fn life(&mut self, tag: u8, from: &mut Reader) -> Result<BlockEvent, CodecError> {
         Ok(match tag {
             tag::RUN_STARTED => BlockEvent::RunStarted(Arc::new(ends::read_run(from)?)),

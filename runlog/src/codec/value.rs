@@ -48,6 +48,7 @@ pub(super) fn read_map(from: &mut Reader) -> Result<Map<String, Value>, CodecErr
     read_map_at(from, 0)
 }
 
+/// Writes a value at a depth of nesting. The limit bounds the recursion of the reader, too.
 fn write_at(to: &mut Writer, value: &Value, depth: usize) -> Result<(), CodecError> {
     if depth > MAX_DEPTH {
         return Err(CodecError::TooDeep);
@@ -76,6 +77,7 @@ fn write_at(to: &mut Writer, value: &Value, depth: usize) -> Result<(), CodecErr
     Ok(())
 }
 
+/// Writes the number of members, then each name and value.
 fn write_map_at(to: &mut Writer, map: &Map<String, Value>, depth: usize) -> Result<(), CodecError> {
     to.length(map.len());
     for (key, value) in map {
@@ -100,6 +102,8 @@ fn write_number(to: &mut Writer, number: &Number) {
     }
 }
 
+/// Reads a value at a depth of nesting. Bytes that nest deeper are refused before they are recursed
+/// into.
 fn read_at(from: &mut Reader, depth: usize) -> Result<Value, CodecError> {
     if depth > MAX_DEPTH {
         return Err(CodecError::TooDeep);

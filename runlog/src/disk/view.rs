@@ -82,6 +82,7 @@ impl View {
         self.body().ledger.clone()
     }
 
+    /// Returns the synced state.
     pub(super) fn state(&self) -> RunState {
         self.body().ledger.state.clone()
     }
@@ -103,6 +104,7 @@ impl View {
     }
 }
 
+/// Returns the part of a ledger that waiters wait for.
 fn progress(ledger: &Ledger) -> Progress {
     let RunState { head, epoch, .. } = ledger.state;
     Progress { head, closed: ledger.is_closed(), controls: ledger.controls, epoch }
@@ -117,10 +119,12 @@ impl Views {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes a run visible to readers, after its record was synced.
     pub(super) fn insert(&self, view: &Arc<View>) {
         self.runs().insert(view.run_id.clone(), Arc::clone(view));
     }
 
+    /// Removes a deleted run. Readers that hold its view get no more events.
     pub(super) fn remove(&self, run: &RunId) {
         self.runs().remove(run);
     }

@@ -62,6 +62,8 @@ impl Group {
 
 impl State {
     /// Takes the appends of the next call.
+    /// In the order of arrival, within [`GROUP`] and [`GROUP_BYTES`]; at least one, so that a large
+    /// append is not stuck.
     fn take(&mut self) -> Vec<Append> {
         let mut bytes = 0;
         let fits = |append: &&Append| {
@@ -91,6 +93,7 @@ impl Append {
         Ok((Self { pen, batch, closing, events, deadline, caller }, outcome))
     }
 
+    /// Returns the size of the encoded events.
     fn bytes(&self) -> usize {
         self.batch.iter().map(|kept| kept.event.len()).sum()
     }
@@ -115,6 +118,8 @@ impl Append {
         self.finish(written);
     }
 
+    /// Records the new head and sends the outcome. The writer is unlocked first, so that the caller's
+    /// next append does not wait.
     fn finish(self, outcome: Result<u64, LogError>) {
         let Self { mut pen, batch, events, caller, .. } = self;
         if let Ok(head) = outcome {

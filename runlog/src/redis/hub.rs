@@ -50,6 +50,8 @@ pub(super) struct Entry {
     touched: AtomicBool,
 }
 
+/// The last events of the run that were notified or appended here, without gaps. `closed` is set
+/// only if they include the terminal event, or the state of the run was read.
 #[derive(Debug, Default)]
 struct Body {
     tail: Tail,
@@ -58,6 +60,7 @@ struct Body {
 }
 
 impl Entry {
+    /// Returns an entry that is not ready: its channel is not subscribed yet.
     fn new(run: RunId) -> Self {
         let signal = Signal::new(Progress::default());
         let (ready, body) = (watch::Sender::new(false), Mutex::default());
@@ -81,6 +84,8 @@ impl Entry {
     pub(super) fn appended(&self, last: u64, closed: bool, events: &[BlockEvent]) {
         let mut body = self.body();
         let known = body.tail.head();
+        // The batch may overlap with notified events, or leave a gap. A gap starts a new tail: the events
+        // of a tail are contiguous.
         let first = last + 1 - count(events.len());
         if first > known + 1 {
             body.tail = Tail::after(first - 1);
@@ -222,6 +227,8 @@ impl Hub {
         }
     }
 
+    /// Adds an entry and sends its channel to the listener, unless another caller did so meanwhile. The
+    /// permit guarantees that sending cannot fail.
     fn insert(&self, run: &RunId, room: mpsc::Permit<'_, String>) -> Arc<Entry> {
         let channel = self.keys.channel(run);
         let mut entries = self.entries();
@@ -280,6 +287,7 @@ impl Hub {
         tokio::spawn(async move { hub.refresh(&entries).await.ok() });
     }
 
+    /// Returns all entries with their channels, so that a new connection can subscribe to them.
     fn all(&self) -> Vec<(String, Arc<Entry>)> {
         self.entries()
             .by_channel
@@ -293,6 +301,8 @@ impl Hub {
 async fn listen(hub: Weak<Hub>, mut wanted: mpsc::Receiver<String>) {
     let mut back_off = BackOff::default();
     while let Some(known) = hub.upgrade() {
+        // The strong reference is dropped while the listener runs: the hub must be droppable, and its drop
+        // ends the listener.
         if let Ok((sink, stream)) = known.link.listen().await.map(PubSub::split) {
             drop(known);
             let heard = Listener { hub: &hub, sink }.run(stream, &mut wanted).await;
@@ -325,6 +335,8 @@ impl Listener<'_> {
         let mut channels = Vec::new();
         loop {
             tokio::select! {
+                // Subscriptions first: a waiter waits for them, and a stream of notifications that is always
+                // ready would delay them.
                 biased;
                 count = wanted.recv_many(&mut channels, QUEUE) => {
                     if count == 0 || !self.hear(std::mem::take(&mut channels)).await {

@@ -28,6 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// Redirections that are followed without a pause. Nodes that redirect to each other have not agreed yet.
 const FOLLOWED_AT_ONCE: u32 = 3;
 
+/// The servers, and how long a command is retried before its caller gets an error.
 #[derive(Debug)]
 pub(super) struct Link {
     nodes: Nodes,
@@ -45,6 +46,7 @@ impl Default for BackOff {
 }
 
 impl BackOff {
+    /// Sleeps, and doubles the next pause.
     pub(super) async fn pause(&mut self) {
         tokio::time::sleep(self.0).await;
         self.0 = (self.0 * 2).min(LONGEST_PAUSE);
@@ -59,20 +61,24 @@ pub(super) struct Call {
 }
 
 impl Call {
+    /// Adds a key. The first one determines the node.
     pub(super) fn key(mut self, key: String) -> Self {
         self.keys.push(key);
         self
     }
 
+    /// Adds an argument in its text form.
     pub(super) fn arg(self, argument: impl ToRedisArgs) -> Self {
         argument.to_redis_args().into_iter().fold(self, Self::bytes)
     }
 
+    /// Adds an argument unchanged: encoded events and messages are not text.
     pub(super) fn bytes(mut self, argument: Vec<u8>) -> Self {
         self.arguments.push(argument);
         self
     }
 
+    /// Returns the call by the hash of the script, so that its text is not sent each time.
     fn command(&self, script: &Script) -> Cmd {
         let mut command = ::redis::cmd("EVALSHA");
         command.arg(script.get_hash()).arg(self.keys.len()).arg(&self.keys);
@@ -108,6 +114,8 @@ impl Link {
     }
 
     /// Runs a script.
+    /// Retried until `patience` elapses. The answer may be that of an earlier attempt whose answer was
+    /// lost: scripts are written for that.
     pub(super) async fn script<T: FromRedisValue>(
         &self,
         script: &Script,
@@ -220,6 +228,8 @@ impl Link {
 
     /// Runs a command, and retries it until `deadline`.
     async fn run(&self, work: Work<'_>, deadline: Instant) -> Result<Value, LogError> {
+        // One attempt per iteration. `asked` holds the node of an `ASK` redirection, which is valid for one
+        // attempt only; a `MOVED` redirection changes the slot map instead.
         let (mut back_off, mut redirected, mut asked) = (BackOff::default(), 0, None);
         loop {
             let is_asked = asked.is_some();
@@ -238,6 +248,7 @@ impl Link {
             match redirect {
                 Some(Redirect::Ask(node)) => asked = Some(node),
                 Some(Redirect::Moved(node)) => self.learn(&node).await,
+                // An error in the command itself: a retry would fail in the same way.
                 None if is_lasting(&error) => return Err(unavailable(&error)),
                 None => {}
             }
@@ -281,6 +292,8 @@ struct Work<'w> {
 }
 
 impl Work<'_> {
+    /// Sends the command. Loads the script and sends it again if the server does not have it: a server
+    /// that restarted has none.
     async fn send(self, connection: &mut MultiplexedConnection, is_asked: bool) -> Result<Value, RedisError> {
         let answer = self.send_once(connection, is_asked).await;
         match (answer, self.script) {
@@ -292,6 +305,8 @@ impl Work<'_> {
         }
     }
 
+    /// Sends the command once. After an `ASK` redirection, `ASKING` must precede it on the same
+    /// connection.
     async fn send_once(
         self,
         connection: &mut MultiplexedConnection,
@@ -315,6 +330,8 @@ fn key_of(command: &Cmd) -> Option<&[u8]> {
     }
 }
 
+/// Converts an answer. An answer of another form means a server that is not Redis, or another
+/// version of the scripts.
 pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T, LogError> {
     T::from_redis_value(value).map_err(|error| unavailable(&error.into()))
 }
@@ -341,6 +358,7 @@ fn is_breaking(error: &RedisError) -> bool {
     error.redirect_node().is_none() && !waits && !is_lasting(error)
 }
 
+/// Returns the error for a failed command. Callers may retry it.
 pub(super) fn unavailable(error: &RedisError) -> LogError {
     LogError::Unavailable(format!("Redis: {error}"))
 }

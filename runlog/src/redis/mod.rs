@@ -63,10 +63,12 @@ use writer::{Desk, Pens};
 /// Events of one read, so that an answer stays small and does not block the server for long.
 const READ_MAX: usize = 1_000;
 
-/// Scripts cannot distinguish numbers above this; no run reaches it.
+/// The largest number that is sent to a script: Lua numbers are doubles, which represent integers
+/// exactly up to 2^53. No run has that many events.
 const LARGEST: u64 = 1 << 53;
 
-/// Bytes of a nonce before a control message.
+/// Bytes of a nonce before a control message. The script compares whole messages: two equal
+/// messages (two cancels) must not be taken for a repetition of one.
 const NONCE: usize = 16;
 
 /// A run log on Redis.
@@ -125,12 +127,16 @@ impl RedisLog {
     }
 
     /// Returns a text that no other call uses.
+    /// A script stores it with its change: a retry with the same nonce is recognised as a repetition of
+    /// the same call.
     fn nonce(&self) -> String {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let own = RandomState::new().hash_one((self.process, call));
         format!("{own:016x}")
     }
 
+    /// Creates a run: adds it to the lists, then calls the script, then creates its writer. A crash
+    /// after the first step leaves a list entry without a run, which readers of lists remove.
     async fn open_run(&self, meta: RunMeta, until: Timestamp) -> Result<Lease, LogError> {
         let run = meta.run_id.clone();
         // Listed first: the sweeper would never find a run that is open and not listed.
@@ -156,6 +162,8 @@ impl RedisLog {
         Ok(lease)
     }
 
+    /// Takes a lapsed lease. The script decides atomically, so of several replicas one gets the lease.
+    /// The answer contains the head, at which the writer of this process continues.
     async fn take_over_run(&self, run: RunId, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
         let keys = &self.desk.keys;
         let call = Call::default().key(keys.meta(&run)).key(keys.events(&run));
@@ -173,6 +181,8 @@ impl RedisLog {
         }
     }
 
+    /// Extends leases, one script call each, and the expiry of the keys of a run once less than half of
+    /// it is left. Returns the lost leases, and removes their writers.
     async fn renew_runs(&self, leases: Vec<Lease>, until: Timestamp) -> Result<Vec<Lease>, LogError> {
         let renew = |lease: Lease| async move {
             let call = Call::default().key(self.desk.keys.meta(&lease.run_id));
@@ -204,9 +214,11 @@ impl RedisLog {
         events: Vec<BlockEvent>,
         now: Timestamp,
     ) -> Result<u64, Refused> {
+        // A lease of another process, or one that this process has already lost, has no writer here.
         let Some(pen) = self.pens.get(&lease) else {
             return Err(Refused::new(self.why_lost(lease).await, events));
         };
+        // Waits for the append before it: the writer is locked until the answer has arrived.
         let append = Append::new(pen.lock_owned().await, &self.desk, events, now);
         let (append, outcome) = append.map_err(|(error, events)| Refused::new(error, events))?;
         group::send(&self.desk, append);
@@ -217,6 +229,7 @@ impl RedisLog {
         match appended {
             Ok(head) => {
                 let closed = events.last().is_some_and(BlockEvent::is_terminal);
+                // Watchers of this process get the events without the way over the server.
                 if let Some(entry) = self.hub.known(&lease.run_id).filter(|_| !events.is_empty()) {
                     entry.appended(head, closed, &events);
                 }
@@ -247,6 +260,8 @@ impl RedisLog {
         }
     }
 
+    /// Stores a note by the writer of the lease, which keeps it to write it again if the server loses
+    /// it.
     async fn annotate_run(&self, lease: Lease, note: Note) -> Result<(), LogError> {
         match self.pens.get(&lease) {
             Some(pen) => pen.lock().await.annotate(&self.desk, &note).await,
@@ -254,6 +269,8 @@ impl RedisLog {
         }
     }
 
+    /// Reads the input from the hash of the run. The field `id` distinguishes a run without input from
+    /// no run.
     async fn read_input(&self, run: RunId) -> Result<Option<Arc<Value>>, LogError> {
         let meta = self.desk.keys.meta(&run);
         let answers = self.desk.link.batch(&[::redis::Cmd::hmget(meta, &["id", reply::INPUT])]).await?;
@@ -266,6 +283,8 @@ impl RedisLog {
         input.map_err(|error| LogError::Unreadable { run, what: error.to_string() })
     }
 
+    /// Returns a page from the events in memory if the hub has them, otherwise from the server. Starts
+    /// a subscription for an open run, so that a watcher that catches up is served from memory.
     async fn read_page(&self, run: RunId, after: u64, max: usize) -> Result<Page, LogError> {
         let known = self.hub.known(&run);
         let is_heard = known.is_some();
@@ -289,6 +308,8 @@ impl RedisLog {
         }
     }
 
+    /// Sends a message to the owner of a run, on whichever replica it is. The limit is checked by the
+    /// script; `check_controls` then only names it.
     async fn send_control(&self, run: RunId, message: Control) -> Result<(), LogError> {
         let bytes = encode_control(&message)
             .map_err(|error| LogError::Unreadable { run: run.clone(), what: error.to_string() })?;
@@ -325,12 +346,15 @@ impl RedisLog {
         messages.into_iter().map(decode).collect()
     }
 
+    /// Records a watcher of this replica in the hash of the run, where the owner reads it.
     async fn note_watched(&self, run: RunId, until: Timestamp) -> Result<(), LogError> {
         let call = Call::default().key(self.desk.keys.meta(&run)).arg(until.0);
         let reply: Reply = self.desk.link.script(&self.desk.scripts.watched, &call).await?;
         if reply.word == "ok" { Ok(()) } else { Err(reply.refusal(&run, 0)) }
     }
 
+    /// Claims, extends or releases a key. The end of a claim is an expiry of the key, by the clock of
+    /// the server.
     async fn take_claim(
         &self,
         key: String,
@@ -343,6 +367,7 @@ impl RedisLog {
         self.desk.link.script(&self.desk.scripts.claim, &call).await
     }
 
+    /// Removes events below `earliest`. The script keeps the last event.
     async fn trim_run(&self, run: RunId, earliest: u64) -> Result<(), LogError> {
         let keys = &self.desk.keys;
         let call = Call::default().key(keys.meta(&run)).key(keys.events(&run)).arg(earliest.min(LARGEST));

@@ -1,4 +1,13 @@
 //! Decoding of the server's answers.
+//!
+//! | sent by | form | decoded by |
+//! |---|---|---|
+//! | most scripts | `[word, value…]` | `Reply` |
+//! | the append script | one line per run: `ok 12`, `behind 7`, `fenced` | `Appended` |
+//! | `HMGET` on the hash of a run | the fields of `STATE` | `state` |
+//! | notifications | `E 12 1 2,0,3\n` and the payloads; `H 7 0`, `T 3`, `C 2` | `News` |
+//!
+//! An answer of another form is an error of the server's (`strange`), never a panic.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,6 +39,7 @@ impl FromRedisValue for Reply {
 
 impl Reply {
     /// Returns the next value of the answer.
+    /// A missing value is read as nil, which is an error for all types but `Option`.
     pub(super) fn next<T: FromRedisValue>(&mut self) -> Result<T, LogError> {
         let part = self.rest.next().unwrap_or_default();
         T::from_redis_value(part).map_err(|error| unavailable(&error.into()))
@@ -75,7 +85,8 @@ impl Appended {
     }
 }
 
-/// Decodes one entry of a stream. Returns no event for a fence.
+/// Decodes the entries of a stream into at most `max` events. The number of an event is the second
+/// half of its id (`<epoch>-<number>`). A fence has number 0 and is skipped.
 pub(super) fn events(
     run: &RunId,
     entries: Vec<(String, Vec<Vec<u8>>)>,
@@ -119,6 +130,8 @@ pub(super) fn state(answer: &Value) -> Result<Option<RunState>, LogError> {
     Ok(state_of(&found.collect()))
 }
 
+/// Returns the state from the fields of the hash. Returns `None` if a required field is missing:
+/// the run does not exist, or is being created.
 fn state_of(fields: &HashMap<&str, Vec<u8>>) -> Option<RunState> {
     let text = |name: &str| std::str::from_utf8(fields.get(name)?).ok();
     let number = |name: &str| text(name)?.parse::<u64>().ok();

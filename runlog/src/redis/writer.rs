@@ -33,7 +33,8 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// Bytes of encoded events that are kept per run.
 const WINDOW_BYTES: usize = 4 * 1024 * 1024;
 
-/// The writer of one run.
+/// The writer of one run under one lease. Its lock is held from the encoding of an append to its
+/// answer, so the appends of one run are in order.
 #[derive(Debug)]
 pub(super) struct Pen {
     lease: Lease,
@@ -67,6 +68,8 @@ impl Pens {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Creates the writer of a lease that was just taken. It replaces the writer of an earlier lease of
+    /// this process.
     pub(super) fn insert(&self, lease: &Lease, head: u64, keys: &Keys) {
         let pen = Pen {
             lease: lease.clone(),
@@ -81,6 +84,7 @@ impl Pens {
         self.all().insert(lease.run_id.clone(), (lease.clone(), pen));
     }
 
+    /// Returns the writer of a lease. Returns `None` if the lease is not held by this process.
     pub(super) fn get(&self, lease: &Lease) -> Option<SharedPen> {
         self.all().get(&lease.run_id).filter(|(held, _)| held == lease).map(|(_, pen)| Arc::clone(pen))
     }
@@ -137,6 +141,7 @@ impl Pen {
         Ok(())
     }
 
+    /// Calls the script. An equal value is accepted without effect, so a retry is harmless.
     async fn write_note(&self, desk: &Desk, field: &str, weight: u64, bytes: &[u8]) -> Result<(), LogError> {
         let (run, max) = (&self.lease.run_id, desk.limits.bytes_per_run);
         let call = Call::default().key(desk.keys.meta(run)).arg(self.lease.epoch).arg(field);
@@ -152,6 +157,11 @@ impl Pen {
     }
 
     /// Encodes a batch.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::AfterTerminal`] if an event follows a terminal one, and
+    /// [`LogError::Unreadable`] for an event without a form.
     pub(super) fn encode(&mut self, events: &[BlockEvent]) -> Result<Vec<Kept>, LogError> {
         if events.iter().rev().skip(1).any(BlockEvent::is_terminal) {
             return Err(LogError::AfterTerminal(self.lease.run_id.clone()));
@@ -179,6 +189,9 @@ impl Pen {
             match self.call(desk, first, batch, closing, deadline).await? {
                 Appended::Head(head) => return Ok(head),
                 Appended::Refused(word) => return Err(self.refusal(&word, desk)),
+                // The server came back without its last seconds: it ends at `behind`, and this writer got
+                // acknowledgements up to `self.head`. The events between are in the window, unless more was
+                // lost than it holds.
                 Appended::Behind(behind) => {
                     let kept = count(self.window.len());
                     let start = self.head + 1 - kept;

@@ -1,6 +1,19 @@
-//! What of each run can be kept: the events from its first number up to the first one that is missing or unreadable.
+//! Determines what of each run can be kept: the events from its first number up to the first one
+//! that is missing or unreadable.
 //!
-//! A run that lost its end is opened again, so that the next start continues it from its agent or ends it.
+//! ```text
+//! stored 1 2 3 . 5 6     kept 1 2 3     gap 4     behind 2
+//! ```
+//!
+//! Events behind a gap are not kept: a watcher would take 5 for the successor of 3, and the stream
+//! would not be balanced.
+//!
+//! A run that lost its end is opened again, so that the next start continues it from its agent or
+//! ends it.
+//!
+//! The files are read twice: first `rank` finds the newest value of each key, then `weigh` counts
+//! these values. `decide` follows, and `keep` filters a third reading, which writes the new
+//! database.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -48,6 +61,7 @@ pub(super) struct Plan {
     pub(super) orphans: u64,
 }
 
+/// The readable part of one run.
 #[derive(Debug, Default)]
 struct Kept {
     ledger: Option<Ledger>,
@@ -68,17 +82,19 @@ fn split(key: &[u8]) -> Option<(u64, u64)> {
 }
 
 impl Plan {
-    /// Which of the values of a key counts.
+    /// Records the newest of several values of a key: an older one may be readable in another file.
     pub(super) fn rank(&mut self, found: &Found) {
         let best = self.best.entry((found.keyspace, found.key.clone())).or_insert(found.rank);
         *best = (*best).max(found.rank);
     }
 
+    /// Returns `true` for the newest value of its key.
     fn counts(&self, found: &Found) -> bool {
         self.best.get(&(found.keyspace, found.key.clone())) == Some(&found.rank)
     }
 
-    /// Takes a value into account.
+    /// Counts a value for its run, if it is the newest of its key and was not removed. Values that
+    /// cannot be decoded are counted separately.
     pub(super) fn weigh(&mut self, files: &Files, found: &Found) {
         let (Some(name), Some(value)) = (files.names.get(&found.keyspace), &found.value) else { return };
         let Some((place, number)) = split(&found.key).filter(|(place, _)| *place != NO_RUN) else { return };
@@ -101,7 +117,8 @@ impl Plan {
         }
     }
 
-    /// Decides once every value was weighed.
+    /// Determines the first gap of each run, after all values were weighed. An open run has no record
+    /// of its head, so its last event is taken for it.
     pub(super) fn decide(&mut self) {
         for kept in self.runs.values_mut() {
             let Some(ledger) = &kept.ledger else {
@@ -113,12 +130,14 @@ impl Plan {
         }
     }
 
+    /// Returns a report per run, also for one whose record cannot be decoded.
     pub(super) fn reports(&self) -> Vec<RunReport> {
         let with_record = self.runs.values().filter(|kept| kept.ledger.is_some() || kept.undecodable > 0);
         with_record.map(Kept::report).collect()
     }
 
-    /// What is written for a value into the new database. Returns `None` if it is left out.
+    /// Returns the key and value to write to the new database. Returns `None` for a value that is not
+    /// kept.
     pub(super) fn keep(&self, files: &Files, found: Found) -> Option<(Bytes, Bytes)> {
         if !self.counts(&found) {
             return None;

@@ -18,6 +18,9 @@ pub(super) struct CertificateTable(Vec<(String, Arc<Identity>)>);
 
 impl CertificateTable {
     /// Adds a name: `CN=…`, `dns:…`, `email:…` or `uri:…`.
+    ///
+    /// Each name has a revocation token of its own: removing one name of a principal does not end streams of the
+    /// others.
     pub(super) fn add(&mut self, name: &str, identity: &Identity) {
         let mut identity = identity.clone();
         identity.revoked = CancelToken::new();
@@ -34,6 +37,8 @@ impl CertificateTable {
     }
 
     /// Returns the identity that a certificate (DER) proves; `None` if it names no principal.
+    ///
+    /// The identity expires with the certificate. If several names match, the first configured one decides.
     ///
     /// # Errors
     ///

@@ -29,7 +29,8 @@ use tokio::time::Instant;
 use crate::config::Issuer as IssuerConfig;
 use crate::tls;
 
-/// Fetches within [`MINUTE`], for unknown key ids: an issuer that rotates is followed at once, and made-up ids cost it little.
+/// Fetches within [`MINUTE`], for unknown key ids: the keys of an issuer that rotates are fetched at once, and made-up
+/// ids cause few requests to it.
 const PER_MINUTE: u32 = 5;
 /// The interval in which fetches are counted.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -42,9 +43,11 @@ const FETCH: Duration = Duration::from_secs(5);
 /// The largest key set or discovery document, in bytes.
 const DOCUMENT: usize = 1 << 20;
 
-/// A key of an issuer.
+/// A key of an issuer. Identities that it proved share its revocation token.
 pub(super) struct VerifyingKey {
+    /// The id (`kid`) by which tokens name the key.
     id: Option<String>,
+    /// The algorithms that the key may verify; never empty.
     algorithms: Vec<Algorithm>,
     /// The key as published: a key whose published form changes is another key.
     shown: Value,
@@ -59,7 +62,7 @@ impl std::fmt::Debug for VerifyingKey {
     }
 }
 
-/// The source of the keys.
+/// The source of the keys: `keys_file`, `keys_url`, or the discovery document of the issuer.
 #[derive(Debug, Clone)]
 enum Source {
     File(PathBuf),
@@ -68,12 +71,14 @@ enum Source {
     Discovery(String),
 }
 
-/// The keys of one issuer.
+/// The keys of one issuer, and when to fetch them again.
 pub(super) struct KeyStore {
     source: Source,
     client: Client,
     refresh: Duration,
+    /// Read by every verification; written by a fetch that succeeded.
     keys: RwLock<Vec<Arc<VerifyingKey>>>,
+    /// Held during a fetch, so that callers which need keys wait for the same fetch.
     fetched: Mutex<Fetched>,
 }
 
@@ -83,12 +88,14 @@ impl std::fmt::Debug for KeyStore {
     }
 }
 
+/// The history of fetches, by which the next one is limited.
 #[derive(Debug, Default)]
 struct Fetched {
     /// The earliest time of the next fetch.
     next: Option<Instant>,
     /// The time at which the keys become stale.
     stale: Option<Instant>,
+    /// Failures since the last success; the pause doubles with each.
     failures: u32,
     /// The start of the current counting interval, and the number of fetches in it.
     counted: Option<(Instant, u32)>,
@@ -107,6 +114,11 @@ impl Fetched {
 }
 
 impl KeyStore {
+    /// Returns a store without keys.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the TLS files for the connection to the issuer cannot be read.
     pub(super) fn new(config: &IssuerConfig) -> anyhow::Result<Self> {
         let source = match (&config.keys_file, &config.keys_url) {
             (Some(file), _) => Source::File(file.clone()),
@@ -131,7 +143,8 @@ impl KeyStore {
         Ok(Self { source, client, refresh: config.refresh, keys, fetched })
     }
 
-    /// Returns the keys that may have signed a token with that key id and algorithm.
+    /// Returns the keys that may have signed a token with that key id and algorithm; all keys of the algorithm if the
+    /// token names no id.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<Arc<VerifyingKey>> {
         let fits = |key: &&Arc<VerifyingKey>| {
             key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id)
@@ -147,12 +160,17 @@ impl KeyStore {
         }
     }
 
-    /// Returns `true` if the keys are older than `refresh` of the configuration.
+    /// Returns `true` if the keys are older than `refresh` of the configuration, if they were never fetched, or if the
+    /// pause after a failed fetch is over. Returns `false` while a fetch is under way, so that only one is started.
     pub(super) fn is_stale(&self) -> bool {
         self.fetched.try_lock().is_ok_and(|fetched| fetched.stale.is_none_or(|stale| stale <= Instant::now()))
     }
 
-    /// Fetches the keys, unless the pause or the limit per minute forbids it.
+    /// Fetches the keys, unless the pause or the limit per minute forbids it. A failure is logged, and the old keys
+    /// stay.
+    ///
+    /// A caller that waited for another fetch fetches again, within the limit per minute: it cannot know whether that
+    /// fetch contained its key.
     pub(super) async fn refresh(&self) {
         let mut fetched = self.fetched.lock().await;
         if !fetched.begin(Instant::now()) {
@@ -175,7 +193,8 @@ impl KeyStore {
         }
     }
 
-    /// Keeps keys that the new set still contains, and revokes the others.
+    /// Keeps keys that the new set still contains, and revokes the others. A kept key keeps its revocation token, so
+    /// that the streams of its identities continue.
     pub(super) fn replace(&self, set: Vec<VerifyingKey>) {
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *keys);
@@ -188,6 +207,12 @@ impl KeyStore {
         }
     }
 
+    /// Reads the key set from its source.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a document cannot be read or parsed, if it contains no usable key, or if a discovery
+    /// document that was read over TLS names keys without TLS.
     async fn fetch(&self) -> anyhow::Result<Vec<VerifyingKey>> {
         let text = match &self.source {
             Source::File(path) => {
@@ -208,6 +233,7 @@ impl KeyStore {
         parse(&text)
     }
 
+    /// Reads a document of at most [`DOCUMENT`] bytes. Redirects are not followed.
     async fn get(&self, url: &str) -> anyhow::Result<Bytes> {
         let request = Request::get(url).header("accept", "application/json").body(Bytes::new())?;
         let response = self.client.request(request).await?;
@@ -229,6 +255,7 @@ pub(super) fn parse(text: &[u8]) -> anyhow::Result<Vec<VerifyingKey>> {
     Ok(keys)
 }
 
+/// Parses one key. Each key is parsed alone, because one of an unknown type would make the parser refuse the whole set.
 fn key_of(shown: &Value) -> Option<VerifyingKey> {
     let set: JwkSet = serde_json::from_value(serde_json::json!({ "keys": [shown] })).ok()?;
     let jwk: Jwk = set.keys.into_iter().next()?;

@@ -35,12 +35,13 @@ const TOKEN_BYTES: usize = 16 * 1024;
 /// The claims of a token.
 type Claims = Map<String, Value>;
 
-/// An issuer of the configuration.
+/// An issuer of the configuration, with its keys and the tokens that were verified with them.
 #[derive(Debug)]
 pub(super) struct Issuer {
     name: String,
     config: IssuerConfig,
     keys: KeyStore,
+    /// Identities by the SHA-256 of their token: the cache holds no token that could be stolen from memory.
     verified: ThreadMemory<[u8; 32], Arc<Identity>>,
     /// Cancelled when the configuration drops the issuer.
     dropped: CancelToken,
@@ -66,6 +67,11 @@ impl Rejected {
 }
 
 impl Issuer {
+    /// Returns an issuer without keys: they are fetched with its first token.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the TLS files for the connection to the issuer cannot be read.
     pub(super) fn new(name: &str, config: &IssuerConfig) -> anyhow::Result<Self> {
         Ok(Self {
             name: name.to_owned(),
@@ -109,6 +115,13 @@ impl Issuer {
     }
 
     /// Verifies a token with the cached keys.
+    ///
+    /// A token that was verified before costs one hash and one look-up, plus the checks that can change: revocation and
+    /// expiry. An identity whose key was withdrawn is verified again, and rejected unless another key signed the token.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejected::UnknownKey`] if fetching the keys may help, [`Rejected::Refused`] otherwise.
     pub(super) fn verify(&self, token: &str) -> Result<Arc<Identity>, Rejected> {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
@@ -125,6 +138,10 @@ impl Issuer {
         Ok(identity)
     }
 
+    /// Verifies signature and claims.
+    ///
+    /// The algorithm must be one of the configured ones before a key is looked up: otherwise the token could choose a
+    /// weaker algorithm than its issuer uses (RFC 8725, section 3.1).
     fn check(&self, token: &str) -> Result<Identity, Rejected> {
         let header = decode_header(token).map_err(|_| Rejected::Refused(refusal("unknown token")))?;
         let is_allowed = self.config.algorithms.iter().any(|allowed| algorithm(*allowed) == header.alg);
@@ -137,6 +154,7 @@ impl Issuer {
         if keys.is_empty() {
             return Err(Rejected::UnknownKey);
         }
+        // Several keys may fit: a token without `kid` is tried with every key of its algorithm.
         let mut last = Rejected::UnknownKey;
         for key in keys {
             match decode::<Claims>(token, &key.key, &self.validation(header.alg)) {
@@ -151,6 +169,9 @@ impl Issuer {
         Err(last)
     }
 
+    /// Returns the checks of the claims: `iss` and `aud` as configured, `exp` and `nbf` with the configured leeway.
+    /// `exp`, `iss` and `aud` must be present: without `aud`, a token for any other service of the issuer would be
+    /// accepted.
     fn validation(&self, algorithm: Algorithm) -> Validation {
         let mut validation = Validation::new(algorithm);
         validation.leeway = self.config.leeway.as_secs();
@@ -161,6 +182,17 @@ impl Issuer {
         validation
     }
 
+    /// Maps verified claims to an identity, by the claims that the configuration names.
+    ///
+    /// ```text
+    /// [issuers.corp] tenant_claim = "org", roles_claim = "realm_access.roles", admin_role = "ops"
+    /// {"sub":"ann","org":"acme","realm_access":{"roles":["ops"]},"exp":…}  ──►  tenant acme, name corp|ann, admin
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns a refusal if a configured claim is missing: a token without its tenant must not count as one without a
+    /// tenant.
     fn identity(&self, claims: &Claims, key: &VerifyingKey) -> Result<Identity, ServiceError> {
         let missing =
             |claim: &str| refusal(format!("the token has no claim `{claim}`: request one that has it"));
@@ -225,12 +257,14 @@ fn expired(at: Option<Timestamp>) -> ServiceError {
     ))
 }
 
+/// Returns a time as text for a message. A time beyond the calendar is written as its number.
 fn rfc3339(at: Timestamp) -> String {
     let time = time::OffsetDateTime::from_unix_timestamp(at.0 / 1000).ok();
     let text = time.and_then(|time| time.format(&time::format_description::well_known::Rfc3339).ok());
     text.unwrap_or_else(|| at.0.to_string())
 }
 
+/// Returns a numeric date (RFC 7519, section 2) in whole seconds.
 fn seconds(value: &Value) -> Option<i64> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -257,6 +291,7 @@ fn list(value: &Value) -> BTreeSet<String> {
     }
 }
 
+/// Returns the library's name of a configured algorithm. There are no symmetric ones and no `none`.
 pub(super) fn algorithm(of: JwtAlgorithm) -> Algorithm {
     match of {
         JwtAlgorithm::Rs256 => Algorithm::RS256,
@@ -269,7 +304,7 @@ pub(super) fn algorithm(of: JwtAlgorithm) -> Algorithm {
     }
 }
 
-/// The issuers of a configuration.
+/// The issuers of a configuration. Behind a lock, because a reload moves unchanged issuers into the new configuration.
 #[derive(Debug, Default)]
 pub(super) struct Issuers(RwLock<Vec<Arc<Issuer>>>);
 
@@ -278,11 +313,14 @@ impl Issuers {
         Self(RwLock::new(issuers))
     }
 
+    /// Returns all issuers; there are few.
     pub(super) fn all(&self) -> Vec<Arc<Issuer>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the issuer that a token names, or `None` if the token is not a JWT or the issuer is not configured.
+    ///
+    /// The claim is not verified yet: it only selects the keys with which the token is verified.
     pub(super) fn of(&self, token: &str) -> Option<Arc<Issuer>> {
         let all = self.all();
         if all.is_empty() {

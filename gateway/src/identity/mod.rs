@@ -7,10 +7,10 @@
 //!       └──► nothing ──► anonymous, where some agent is open ─┴──► Identity, once per request
 //! ```
 //!
-//! Invariants: the stored name of a principal depends on its proof and its configured name alone, never on a position; a
-//! proof that a reload removes is revoked, which ends the streams that it opened; tokens are compared in constant time, all
-//! of them, so that neither their number nor their content can be measured. A refusal names what is wrong with the proof
-//! and nothing about other principals.
+//! Invariants: the stored name of a principal depends on its proof and its configured name alone, never on a position;
+//! a proof that a reload removes is revoked, which ends the streams that it opened; tokens are compared in constant
+//! time, all of them, so that neither their number nor their content can be measured. A refusal names what is wrong
+//! with the proof and nothing about other principals.
 //!
 //! Not here: which runs an identity may access. That is decided by the run engine (`aqueduct_runs::AccessPolicy`).
 
@@ -36,7 +36,8 @@ use tokens::TokenTable;
 #[cfg(feature = "testing")]
 pub use testing::check_proof;
 
-/// All proofs of a configuration.
+/// All proofs of a configuration. Immutable while it is in use: a reload builds another one and calls
+/// [`Self::replace`].
 #[derive(Debug)]
 pub(crate) struct Identities {
     tokens: TokenTable,
@@ -46,12 +47,17 @@ pub(crate) struct Identities {
     open: BTreeSet<String>,
     /// Set if the configuration has no proofs at all: then proofs are not checked.
     is_open: bool,
+    /// The identity of a caller without a proof. It may run the agents in `open` alone, or all if there are no proofs.
     anonymous: Arc<Identity>,
 }
 
 impl Identities {
     /// Returns the proofs of `config`. `retired` are agents of earlier configurations: their tokens still grant access
     /// to their runs.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the TLS files of an issuer cannot be read. Keys of issuers are fetched with the first token.
     pub(crate) fn new<'a>(
         config: &Config,
         retired: impl Iterator<Item = (&'a str, &'a Agent)>,
@@ -67,6 +73,8 @@ impl Identities {
         let issuers = config.issuers.iter().map(issuer).collect::<anyhow::Result<Vec<_>>>()?;
         let has_common =
             !config.server.tokens.is_empty() || !config.principals.is_empty() || !config.issuers.is_empty();
+        // A proof that is not bound to one agent protects all agents: an agent is open only if it has no tokens of its
+        // own either.
         let is_open = |agent: &Agent| !has_common && agent.tokens.is_empty();
         let agents = config.agents.iter().map(|(name, agent)| (name.as_str(), agent)).chain(retired);
         let open: BTreeSet<String> =
@@ -80,7 +88,8 @@ impl Identities {
         Ok(Self { tokens, certificates, issuers, open, is_open, anonymous })
     }
 
-    /// Takes over the identities of `before` whose proofs are unchanged, and revokes the others.
+    /// Takes over the identities of `before` whose proofs are unchanged, and revokes the others. Revoking cancels a
+    /// token that the streams of the identity watch, so they end at once.
     pub(crate) fn replace(&mut self, before: &Self) {
         self.tokens.replace(&before.tokens);
         self.certificates.replace(&before.certificates);
@@ -89,6 +98,12 @@ impl Identities {
 
     /// Returns the identity of a caller: the one proven when its request was authenticated, else the one that its proof
     /// yields.
+    ///
+    /// Fetches no keys: a token whose key is unknown is refused here and must pass [`Self::authenticate`] first.
+    ///
+    /// # Errors
+    ///
+    /// Returns a refusal (`Unauthenticated`) that names what is wrong with the proof.
     pub(crate) fn identify(&self, caller: &Caller) -> Result<Arc<Identity>, ServiceError> {
         match &caller.proof {
             Proof::Verified(identity) => still_valid(identity),
@@ -97,7 +112,16 @@ impl Identities {
         }
     }
 
-    /// Checks the proof of a caller, and fetches the keys of its issuer if necessary.
+    /// Checks the proof of a caller, and fetches the keys of its issuer if necessary. Called once per request, before
+    /// its route.
+    ///
+    /// Only an unknown key makes the caller wait for a fetch. Keys that are merely older than `refresh` are fetched in
+    /// the background, and the token is checked with the cached ones.
+    ///
+    /// # Errors
+    ///
+    /// Returns a refusal (`Unauthenticated`) that names what is wrong with the proof. An issuer that does not respond
+    /// leads to the refusal of tokens with unknown keys; tokens of cached keys stay valid.
     pub(crate) async fn authenticate(&self, caller: &Caller) -> Result<Arc<Identity>, ServiceError> {
         let issuer = caller.token.as_deref().and_then(|token| self.issuers.of(token));
         let checked = self.check_now(caller);
@@ -120,6 +144,10 @@ impl Identities {
         self.check_now(caller).map_err(Rejected::into_refusal)
     }
 
+    /// Checks the proof of a caller with the keys at hand.
+    ///
+    /// A token precedes a certificate: an invalid token is refused even if a certificate would be accepted, so that a
+    /// caller never acts as another principal than it intended.
     fn check_now(&self, caller: &Caller) -> Result<Arc<Identity>, Rejected> {
         if self.is_open {
             return Ok(Arc::clone(&self.anonymous));
@@ -139,7 +167,8 @@ impl Identities {
         }
     }
 
-    /// Returns `true` if the identity may run the agent. A fan-out requires access to all of its members.
+    /// Returns `true` if the identity may run the agent. A fan-out requires access to all of its members, because it
+    /// runs them.
     pub(crate) fn may_run(&self, config: &Config, identity: &Identity, agent: &str) -> bool {
         let may_run = |name: &str| identity.may_run(name) || self.open.contains(name);
         let members = match config.agents.get(agent).map(|agent| &agent.source) {
@@ -160,6 +189,8 @@ impl Identities {
     }
 
     /// Returns `true` if more than one principal can exist.
+    ///
+    /// An issuer counts as many, because its subjects are not known beforehand.
     pub(crate) fn is_shared(&self) -> bool {
         let named = self.tokens.identities().chain(self.certificates.identities());
         let principals: BTreeSet<_> = named.map(|identity| &identity.principal).collect();
@@ -188,10 +219,12 @@ fn still_valid(identity: &Arc<Identity>) -> Result<Arc<Identity>, ServiceError> 
     Ok(Arc::clone(identity))
 }
 
+/// Returns a refusal of the kind `Unauthenticated`.
 fn refusal(message: impl Into<String>) -> ServiceError {
     ServiceError::new(RefusalKind::Unauthenticated, message)
 }
 
+/// The refusal of a caller that presented no proof.
 fn missing() -> ServiceError {
     refusal("send a token: `Authorization: Bearer …`")
 }

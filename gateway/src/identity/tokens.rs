@@ -1,5 +1,5 @@
-//! Bearer tokens of the configuration: named ones (`[principals.NAME]`), and those of `server.tokens` and of agents, whose
-//! names are derived.
+//! Bearer tokens of the configuration: named ones (`[principals.NAME]`), and those of `server.tokens` and of agents,
+//! whose names are derived.
 //!
 //! The derived name of a token is `token-` and the first 64 bits of SHA-256 over `aqueduct principal`, a zero byte and
 //! the token, in hexadecimal: the same in every list, order, replica and restart. The hash does not reveal a token that
@@ -14,11 +14,14 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::config::{Agent, Config, PrincipalConfig, Role, Secret};
 
-/// Tokens and the identities that they prove.
+/// Tokens and the identities that they prove. A list, because every look-up compares all tokens in constant time; a
+/// configuration has tens of them, not thousands.
 #[derive(Debug, Default)]
 pub(super) struct TokenTable(Vec<(Secret, Arc<Identity>)>);
 
 impl TokenTable {
+    /// Collects the tokens of principals, then of the server, then of agents. A token of a principal that occurs again
+    /// in one of the other lists keeps the name of the principal, and gains the access that the list gives.
     pub(super) fn new(config: &Config, retired: &[(&str, &Agent)]) -> Self {
         let mut table = Self::default();
         for (name, principal) in &config.principals {
@@ -44,6 +47,8 @@ impl TokenTable {
 
     /// Adds a token without a name, for one agent or for all. A token that is already present gains access to that
     /// agent.
+    ///
+    /// A token of `server.tokens` (`agent` is `None`) gives access to every agent.
     fn derive(&mut self, token: &Secret, agent: Option<&str>) {
         let known = self.0.iter_mut().find(|(other, _)| other == token);
         let grant = |agents: &mut AgentGrant| match (agents, agent) {
@@ -66,11 +71,13 @@ impl TokenTable {
         self.0.iter().map(|(_, identity)| identity)
     }
 
+    /// Returns `true` if no token is configured.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the identity that the token proves. Every secret is compared, and every byte of it.
+    /// Returns the identity that the token proves. Every secret is compared, and every byte of it, so that the time
+    /// does not depend on which tokens match or how much of them. Only the length of a secret may influence it.
     pub(super) fn find(&self, token: &str) -> Option<Arc<Identity>> {
         let mut found = None;
         for (secret, identity) in &self.0 {
@@ -82,7 +89,8 @@ impl TokenTable {
         found.cloned()
     }
 
-    /// Keeps the identities of tokens that prove the same as before; revokes all others.
+    /// Keeps the identities of tokens that prove the same as before; revokes all others. A token whose grants changed
+    /// is another proof: its streams end, and the caller connects again with the new grants.
     pub(super) fn replace(&mut self, before: &Self) {
         for (token, identity) in &before.0 {
             match self.0.iter_mut().find(|(other, now)| other == token && now == identity) {
@@ -95,7 +103,7 @@ impl TokenTable {
 
 /// Returns the identity of `[principals.NAME]`.
 pub(super) fn identity_of(name: &str, config: &PrincipalConfig) -> Identity {
-    // Names of tables are neither empty nor too long.
+    // Names of tables are neither empty nor too long, so the default, the anonymous principal, is never used here.
     let principal = Principal::new(config.tenant.clone(), name.to_owned()).unwrap_or_default();
     let mut identity = Identity::new(principal);
     identity.agents = match &config.agents {

@@ -40,7 +40,8 @@ use runs::{RunsQuery, Summaries};
 /// Recordings that are converted or verified at the same time. Both are CPU work that must not delay runs.
 const AT_ONCE: usize = 2;
 
-/// The part of the inspector that a route serves.
+/// The part of the inspector that a route serves. The table of routes names parts instead of handlers, so that it can
+/// be a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Page,
@@ -65,6 +66,7 @@ impl Default for Work {
     }
 }
 
+/// Returns the handler of a part, with its method.
 pub(super) fn handler(part: Part) -> MethodRouter<Shared> {
     match part {
         Part::Page => get(page),
@@ -77,6 +79,7 @@ pub(super) fn handler(part: Part) -> MethodRouter<Shared> {
     }
 }
 
+/// The page itself. It contains no data, so it needs no token: the page asks its user for one.
 async fn page() -> Response {
     assets::response("index.html")
 }
@@ -85,17 +88,19 @@ async fn file(Path(name): Path<String>) -> Response {
     assets::response(&name)
 }
 
-/// The redirect target of `/`. It is relative, so that a path prefix of a proxy is kept.
+/// Returns the redirect from `/` to the page. The target is relative, so that a path prefix of a proxy is kept.
 pub(super) fn home() -> Response {
     Redirect::temporary("inspector").into_response()
 }
 
+/// The agents that the caller may run. The body of the request is not read.
 async fn list_agents(State(shared): State<Shared>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let listed = agents::list(&shared.gateway, &caller(&parts)).await;
     listed.map_or_else(|error| Refusal::from(error).into_response(), |list| json(&list))
 }
 
+/// The runs of the caller, by the filters of the query.
 async fn list_runs(
     State(shared): State<Shared>,
     query: Result<Query<RunsQuery>, QueryRejection>,
@@ -109,6 +114,7 @@ async fn list_runs(
     listed.map_or_else(|error| Refusal::from(error).into_response(), |list| json(&list))
 }
 
+/// One event of a run in every protocol, if the caller may watch the run.
 async fn event_forms(
     State(shared): State<Shared>,
     Path(run): Path<String>,
@@ -124,6 +130,8 @@ async fn event_forms(
     found.map_or_else(|error| Refusal::from(error).into_response(), |forms| json(&forms))
 }
 
+/// Converts a recording. The response is JSON lines, because a recording may have more events than one JSON value
+/// should.
 async fn convert(State(shared): State<Shared>, request: Request) -> Response {
     answer(&shared, request, |asked| {
         let lines = trace::converted(&asked).map_err(Refusal::invalid)?;
@@ -134,11 +142,15 @@ async fn convert(State(shared): State<Shared>, request: Request) -> Response {
     .await
 }
 
+/// Verifies a stream. Findings are a successful response: only a body that is not JSON is refused.
 async fn verify(State(shared): State<Shared>, request: Request) -> Response {
     answer(&shared, request, |asked| Ok(json(&trace::verified(&asked)))).await
 }
 
 /// Computes a response on the blocking pool, away from the threads that carry streams.
+///
+/// At most [`AT_ONCE`] requests are worked on; further ones wait for a permit without their body in memory. If the
+/// caller disconnects, its place is released; work that has begun still runs to its end.
 async fn answer<Q: DeserializeOwned + Send + 'static>(
     shared: &Shared,
     request: Request,
@@ -162,6 +174,7 @@ async fn answer<Q: DeserializeOwned + Send + 'static>(
     answered.await.unwrap_or_else(Refusal::into_response)
 }
 
+/// The refusal for work that panicked or was stopped with the runtime.
 fn stopped() -> Refusal {
     Refusal::new(
         StatusCode::INTERNAL_SERVER_ERROR,

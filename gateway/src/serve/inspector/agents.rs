@@ -10,6 +10,14 @@ use crate::serve::probes;
 use crate::service::Gateway;
 
 /// Returns the agents of the caller with their health, as `/readyz?verbose` shows it.
+///
+/// ```text
+/// {"agents":[{"name":"team","description":"…","status":"ok","inFlight":0,"failures":0,"lastFailure":null,…}]}
+/// ```
+///
+/// # Errors
+///
+/// Returns a refusal if the caller's proof is invalid, or missing where every agent requires one.
 pub(super) async fn list(gateway: &Gateway, caller: &Caller) -> Result<Value, ServiceError> {
     let agents = gateway.runs().list_agents(caller).await?;
     let sees_causes = gateway.is_open() || gateway.runs().identify(caller)?.is_admin;

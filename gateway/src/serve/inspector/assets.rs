@@ -1,4 +1,7 @@
 //! The files of `gateway/inspector`, and the headers they are served with.
+//!
+//! The files are part of the binary, as text: the page works without a folder beside the program, and page and gateway
+//! are always of one version. No file outside the table can be requested, whatever path a caller sends.
 
 use aqueduct_transport_http::Refusal;
 use axum::body::Body;
@@ -16,12 +19,14 @@ const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
+// Embeds the files by their kind; a name that does not exist fails the build.
 macro_rules! files {
     ($($kind:ident: $($name:literal)+;)+) => {
         &[$($(($name, $kind, include_str!(concat!("../../../inspector/", $name))),)+)+]
     };
 }
 
+/// Name, media type and text of each file.
 const FILES: &[(&str, &str, &str)] = files! {
     HTML: "index.html";
     SVG: "icon.svg";
@@ -35,6 +40,8 @@ const FILES: &[(&str, &str, &str)] = files! {
 };
 
 /// Returns a file with its headers.
+///
+/// A name that is not in the table is refused with 404.
 pub(super) fn response(name: &str) -> Response {
     let Some((_, kind, text)) = FILES.iter().find(|(file, _, _)| *file == name) else {
         return Refusal::new(StatusCode::NOT_FOUND, "not_found", "the inspector has no such file")

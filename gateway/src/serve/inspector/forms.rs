@@ -17,15 +17,29 @@ use crate::service::Gateway;
 /// The query of `GET /inspector/runs/{run}/forms`.
 #[derive(Debug, Deserialize)]
 pub(super) struct FormsQuery {
+    /// The number of the event, from 1; 0 counts as 1.
     #[serde(default = "first")]
     number: u64,
 }
 
+/// The default of `number`: the start of the run.
 fn first() -> u64 {
     1
 }
 
 /// Returns the forms of one event of a run, if the caller may watch the run.
+///
+/// Converters keep no state, so the start of the run and the event suffice, and the cost does not depend on the length
+/// of the run.
+///
+/// ```text
+/// {"number":7,"canonical":[…],"agui":[…],"agui-0.0.59":[…],"a2a":[…],"rule":{"name":"lazy start","why":"…"}}
+/// ```
+///
+/// # Errors
+///
+/// Returns a refusal if the caller may not watch the run, and `NotFound` if the run has no event of that number or the
+/// log does not keep it any more.
 pub(super) async fn of(
     gateway: &Gateway,
     caller: &Caller,
@@ -35,6 +49,7 @@ pub(super) async fn of(
     let service = gateway.runs();
     // The watch checks whether the caller may access the run.
     let mut start = service.watch(caller, run, 0).await?;
+    // Checked before the event is read: a watch beyond the head of an open run would wait for the event.
     let number = query.number.max(1);
     let head = service.find_run(caller, run).await?.head;
     if number > head {
@@ -60,6 +75,8 @@ pub(super) async fn of(
 }
 
 /// Returns the rule that emitted an event: its name in the documentation of the stream machine, and its effect here.
+///
+/// Derived from the event alone, as a converter would: start and end of a block carry the reason.
 fn rule(event: &BlockEvent) -> (&'static str, String) {
     match event {
         BlockEvent::BlockStarted(block) => {

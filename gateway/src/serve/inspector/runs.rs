@@ -38,9 +38,11 @@ const TEXT: usize = 400;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RunsQuery {
+    /// The name of the agent, exactly; empty for all.
     agent: String,
     /// `running`, `success`, `interrupt`, `cancelled` or `failed`; `errors` for runs that failed or had a sub-agent fail.
     outcome: String,
+    /// The id of the thread, exactly; empty for all.
     thread: String,
     /// A part of the principal's name or tenant.
     principal: String,
@@ -50,20 +52,26 @@ pub(super) struct RunsQuery {
     until: Option<i64>,
     /// Words to search for in the prompt, the agent, the ids and the errors.
     q: String,
+    /// The largest number of runs in the response, from 1 to [`LISTED`].
     limit: Option<usize>,
 }
 
 /// Facts about a run that its events contain, beside its state.
 #[derive(Debug, Clone, Default)]
 struct Summary {
+    /// As in [`RunsQuery::outcome`], without `errors`.
     outcome: &'static str,
     prompt: String,
+    /// Code and message of a run that failed.
     failure: Option<(String, String)>,
     /// Name and error message of each sub-agent that failed.
     failed_lanes: Vec<(String, String)>,
+    /// The number of invocations of sub-agents.
     lanes: usize,
+    /// The number of tool results.
     tools: usize,
     usage: Usage,
+    /// The last cost that the agent reported, without a currency.
     cost: Option<f64>,
     /// The trace id of the run, if its trace is exported.
     trace: Option<String>,
@@ -77,6 +85,12 @@ type Key = (RunId, Timestamp);
 pub(super) struct Summaries(Arc<Mutex<HashMap<Key, Arc<Summary>>>>);
 
 impl Summaries {
+    /// Returns the summary of a run, from the cache if the run has ended. Two requests may read the same run at the
+    /// same time; the result is equal.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the log, also if the run has expired.
     async fn of(&self, log: &dyn RunLog, run: &RunState) -> Result<Arc<Summary>, LogError> {
         let key = (run.meta.run_id.clone(), run.meta.opened_at);
         if let Some(held) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
@@ -85,6 +99,7 @@ impl Summaries {
         let summary = Arc::new(summarise(log, run).await?);
         if run.closed_at.is_some() {
             let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // All at once: which entries are used again is unknown, and a full cache is rare.
             if held.len() >= HELD {
                 held.clear();
             }
@@ -95,6 +110,17 @@ impl Summaries {
 }
 
 /// Returns the newest runs of the caller that pass the filters.
+///
+/// Filters on the state of a run are applied before its events are read. Summaries are read in order, [`AT_ONCE`] at a
+/// time, until the list is full. `searchedAll` is `false` if there are more runs than were searched.
+///
+/// ```text
+/// {"runs":[{"run":"…","agent":"team","outcome":"success","prompt":"…","events":42,…}],"more":false,"searched":1,…}
+/// ```
+///
+/// # Errors
+///
+/// Returns a refusal if the caller cannot be identified, or if the log does not respond.
 pub(super) async fn list(
     gateway: &Gateway,
     summaries: &Summaries,
@@ -143,6 +169,7 @@ pub(super) async fn list(
 }
 
 impl RunsQuery {
+    /// Returns `true` if the run passes the filters that need no events.
     fn wants_state(&self, run: &RunState) -> bool {
         let RunState { meta, .. } = run;
         (self.agent.is_empty() || self.agent == meta.agent)
@@ -152,6 +179,7 @@ impl RunsQuery {
             && self.until.is_none_or(|until| meta.opened_at.0 < until)
     }
 
+    /// Returns `true` if the run passes the filters on its summary. All words of `q` must be found, in any field.
     fn wants_summary(&self, run: &RunState, summary: &Summary) -> bool {
         let is_outcome = match self.outcome.as_str() {
             "" => true,
@@ -169,12 +197,15 @@ fn says(run: &RunState, summary: &Summary, word: &str) -> bool {
     ids.into_iter().chain(lanes.map(String::as_str)).any(|text| text.to_lowercase().contains(word))
 }
 
+/// Builds the summary of a run from its first [`SCANNED`] events, its last event and its input. Counts of a longer run
+/// are therefore lower bounds; its outcome is exact.
 async fn summarise(log: &dyn RunLog, run: &RunState) -> Result<Summary, LogError> {
     let id = &run.meta.run_id;
     let page = log.read(id, run.earliest.saturating_sub(1), SCANNED).await?;
     let mut summary = Summary { outcome: "running", ..Summary::default() };
     page.events.iter().for_each(|event| summary.handle_event(&event.event));
     let read = page.events.last().map_or(0, |event| event.number);
+    // The last event of an ended run has the outcome, the failure and the usage.
     if run.closed_at.is_some() && read < run.head {
         let last = log.read(id, run.head.saturating_sub(1), 1).await?;
         last.events.iter().for_each(|event| summary.handle_event(&event.event));
@@ -187,6 +218,7 @@ async fn summarise(log: &dyn RunLog, run: &RunState) -> Result<Summary, LogError
 }
 
 impl Summary {
+    /// Adds one event to the summary. Usage is taken from the terminal event alone, which contains the sum.
     fn handle_event(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::LaneOpened(_) => self.lanes += 1,
@@ -230,6 +262,8 @@ fn trace_of(input: &Value) -> Option<String> {
 /// Members in which agents and model gateways report the cost of a run. The protocols define none.
 const COSTS: [&str; 6] = ["cost", "costUsd", "cost_usd", "total_cost_usd", "totalCost", "total_cost"];
 
+/// Returns the cost in a reported value, directly or below `usage` or `metadata`. A cost that is not a number is
+/// ignored.
 fn told_cost(value: &Value) -> Option<f64> {
     let object = value.as_object()?;
     let own = COSTS.iter().find_map(|name| object.get(*name)?.as_f64());
@@ -250,6 +284,7 @@ fn prompt_of(input: &Value) -> String {
     }
 }
 
+/// Returns at most [`TEXT`] characters of a text, with an ellipsis if it is longer.
 fn cut(text: &str) -> String {
     match text.char_indices().nth(TEXT) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
@@ -257,6 +292,7 @@ fn cut(text: &str) -> String {
     }
 }
 
+/// Returns the entry of a run as the page reads it. `run` is the id with which this caller can watch the run.
 fn to_json(identity: &Identity, run: &RunState, summary: &Summary) -> Value {
     let RunState { meta, .. } = run;
     let Summary { usage, .. } = summary;

@@ -42,11 +42,23 @@ pub(super) struct VerifyRequest {
     whole: bool,
 }
 
+/// The default of optional switches.
 fn yes() -> bool {
     true
 }
 
 /// Returns JSON lines: first a line with the detected dialect and the findings, then one AG-UI event per line.
+///
+/// ```text
+/// {"from":"a2a","asRecorded":false,"notes":[],"error":null,"verdict":{"total":0,"violations":[]}}
+/// {"type":"RUN_STARTED",…}
+/// ```
+///
+/// A recording that ends with an error is converted up to there, with the error in the first line.
+///
+/// # Errors
+///
+/// Returns a message if the dialect is unknown or cannot be detected.
 pub(super) fn converted(request: &ConvertRequest) -> Result<Vec<u8>, String> {
     let from = match &request.from {
         Some(word) => FromDialect::from_str(word, false).map_err(|_| format!("unknown dialect {word:?}: leave `from` out to detect it"))?,
@@ -55,6 +67,7 @@ pub(super) fn converted(request: &ConvertRequest) -> Result<Vec<u8>, String> {
              Framework as JSON lines",
         )?,
     };
+    // An AG-UI recording shown unchanged has its defects; converted, the stream machine has repaired them.
     let as_recorded = from == FromDialect::Agui && !request.convert;
     let (mut events, mut notes, mut error) = (Vec::new(), Vec::new(), None);
     if as_recorded {
@@ -104,15 +117,19 @@ fn recorded(trace: &str) -> Vec<u8> {
     lines
 }
 
+/// Appends one event as a line. Serialized JSON contains no line break.
 fn push(event: &Value, lines: &mut Vec<u8>) {
     lines.extend_from_slice(event.to_string().as_bytes());
     lines.push(b'\n');
 }
 
+/// Returns the findings of the verifier on server-sent events or JSON lines.
 fn verdict(trace: &str, whole: bool) -> Value {
     verdict_of_lines(trace.as_bytes(), whole)
 }
 
+/// Returns the findings of the strict AG-UI 1.0 verifier as JSON, at most [`FINDINGS`] of them and their total number.
+/// A stream that is not AG-UI at all is an `error` in the response.
 fn verdict_of_lines(trace: &[u8], whole: bool) -> Value {
     let verifier = TextVerifier::new(Verifier::new(Dialect::V1_0, Level::Strict));
     let mut found = match judge(verifier, &mut BufReader::new(trace)) {

@@ -89,6 +89,8 @@ impl Runs {
             .read_lapsed(&lease, &state, entry.as_deref(), &mut |found| position = Some(found.clone()))
             .await?;
         let checkpoint = state.checkpoint.as_deref().cloned().map(Checkpoint);
+        // Three conditions: the agent is still configured, the log is complete, and the agent accepts the
+        // checkpoint.
         let resumed = entry.zip(read.resumable).zip(checkpoint).filter(|((entry, _), checkpoint)| {
             entry.agent().is_some_and(|agent| agent.can_resume(checkpoint))
         });

@@ -71,6 +71,8 @@ impl<U: Message + Default> Decoder for MessageDecoder<U> {
     type Item = U;
     type Error = Status;
 
+    /// The buffer contains exactly one message, so bytes that do not decode are a fault of the peer
+    /// (`INVALID_ARGUMENT`).
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         match U::decode(buffer) {
             Ok(message) => Ok(Some(message)),

@@ -1,6 +1,13 @@
 //! Conversion of the framework's failures to a message and fields.
 //!
 //! By default its events contain only the class of an exception; the text leaves `run()` with the exception itself.
+//!
+//! ```text
+//! executor_failed {"executor_id":"a","details":{"error_type":"E"}}     -> "executor a failed: E (the framework reveals no more)"
+//! the exception that leaves run(): E("boom")                          -> "executor a failed: E: boom"
+//! ```
+//!
+//! All fields of the details, the traceback included, become details of the failure.
 
 use aqueduct_core::RunFailure;
 use serde_json::{Map, Value, json};

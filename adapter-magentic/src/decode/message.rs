@@ -73,6 +73,7 @@ impl Run {
             metadata: metadata(update.additional_properties, &update.unknown),
             source,
         };
+        // Tool results are in messages of their own; the text of the agent before them has ended.
         if head.role == Role::Tool {
             self.end_message(&head, None, None);
         }

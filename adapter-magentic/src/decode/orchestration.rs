@@ -1,4 +1,15 @@
 //! Events of orchestrators: plans, ledgers, turns, hand-offs.
+//!
+//! ```text
+//! magentic_orchestrator  content = message          -> PLAN, unless it equals the last one
+//!                        content = progress ledger  -> custom block with the ledger
+//!                        content = anything else    -> custom block under its event type
+//! group_chat             request sent / response received -> custom block on the root lane
+//! handoff_sent           source, target                   -> custom block on the root lane
+//! ```
+//!
+//! The handlers return `false` for data of another form, and the caller then emits the line as raw
+//! content: nothing is dropped. Undeclared fields are part of the value.
 
 use aqueduct_core::{Source, wellknown};
 use serde_json::{Map, Value, json};
@@ -18,6 +29,7 @@ impl Run {
         };
         let (Some(kind), Some(content)) = (event.event_type.as_deref(), event.content) else { return false };
         let executor = executor.unwrap_or("magentic_orchestrator");
+        // The manager represents the workflow, whatever the name of its executor.
         self.sources.orchestrates(executor);
         let source = self.sources.executor(executor);
         if let Some(message) = content.read::<Message<'_>>().filter(|message| !message.contents.is_empty()) {

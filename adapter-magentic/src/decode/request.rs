@@ -31,7 +31,9 @@ use crate::wire::{
     LegacyPlanReviewRequest, Line, Message, PlanReviewRequest, Tagged,
 };
 
-/// An interrupt under construction.
+/// An interrupt under construction: the part that depends on the class of the request.
+/// `Run::request` adds id and metadata, and keeps `kind` to encode the reply in the form that the
+/// class expects.
 struct InterruptDraft {
     kind: RequestKind,
     reason: ByteString,
@@ -310,6 +312,7 @@ fn class_of(path: &str) -> &str {
 }
 
 /// Returns the message of a user-defined request: its text, or the usual field of such classes.
+/// Returns `None` for a request of another form.
 fn asked(data: Json<'_>) -> Option<String> {
     match data.value() {
         Value::String(text) => Some(text),

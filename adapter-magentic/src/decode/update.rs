@@ -23,6 +23,7 @@ pub(super) struct MessageHead {
     pub(super) source: Source,
     pub(super) channel: Channel,
     pub(super) role: Role,
+    /// `None` if the framework sent none: content is then matched by agent and channel alone.
     pub(super) message_id: Option<ByteString>,
     pub(super) response_id: Option<ByteString>,
     pub(super) created_at: Option<Timestamp>,
@@ -117,6 +118,8 @@ impl Terms {
 
 impl Run {
     /// Handles a content object.
+    /// `line` is the text that the content was parsed from: texts of the update are slices of it.
+    /// `turn` identifies the executor whose usage is counted.
     pub(super) fn handle_content(
         &mut self,
         line: &ByteString,

@@ -1,4 +1,8 @@
 //! Events of lanes that the host feeds: sub-agents that were called through the host.
+//!
+//! The host shows a called sub-agent inside the run of its caller (tee): the events of the
+//! sub-agent arrive beside those of the agent, and the extension of the run gives them their place.
+//! An error in them closes the lane and never fails the run: the agent itself did nothing wrong.
 
 use aqueduct_core::{BlockEvent, LaneOutcome, RunOutcome, Source, SourceEvent};
 

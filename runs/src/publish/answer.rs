@@ -1,4 +1,14 @@
-//! A run that delivers replies to a waiting workflow, and carries the events that the workflow sends then.
+//! A run that delivers replies to a waiting workflow, and carries the events that the workflow
+//! sends then.
+//!
+//! ```text
+//! published run:  events … RUN interrupted            (the publisher stays connected, its source waits)
+//! reply run:      opened by a caller's input ──► replies to the publisher ──► its further events go here
+//! ```
+//!
+//! A reply is matched by agent, principal and thread, then by the ids of its interrupts. This
+//! replica is searched first, then the others (`mailbox.rs`). A reply that matches no waiting run
+//! is refused: starting a new run would have no source.
 
 use std::sync::Arc;
 
@@ -18,6 +28,9 @@ use crate::runs::Runs;
 
 impl Published {
     /// Removes the replies that a line proves as received by the workflow.
+    ///
+    /// Until then they are kept, so that a publisher that reconnects gets them again: its connection
+    /// may have broken before it passed them on.
     pub(super) fn note_taken(&self, decoder: &dyn LineDecoder, line: &str) {
         if self.replies.borrow().is_empty() {
             return;
@@ -33,6 +46,11 @@ impl Published {
 
 impl Runs {
     /// Starts a run that replies to a published one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::Unsupported`] for an input without replies while no run waits, and
+    /// [`RefusalKind::Conflict`] if the interrupts were already answered, or their publisher is gone.
     pub(crate) async fn answer_published(
         self,
         agent: Arc<AgentEntry>,
@@ -58,6 +76,7 @@ impl Runs {
         input: &RunInput,
         run: &ReplyRun,
     ) -> Result<Option<StartedRun>, ServiceError> {
+        // The lock of the map is released before the state of a publication is locked, which may wait.
         let waiting: Vec<Arc<Published>> = {
             let all = self.published();
             let fits = |one: &&Arc<Published>| {
@@ -125,6 +144,7 @@ impl Runs {
             // The channel is empty.
             sender.try_send(publication.begin()).ok();
         }
+        // From here on the lines of the publisher are events of this run.
         state.out = Some(sender);
         state.is_waiting = false;
         state.mailbox = None;

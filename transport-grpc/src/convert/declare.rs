@@ -3,6 +3,11 @@
 //! A head has some hundred bytes and is declared once per stream; after that each delta refers to it with one or two bytes.
 //! Entries are removed when their block or lane has ended, so both tables are as large as the open state. A lane or block
 //! that is referred to after its end (a lane in the list of pending interrupts) is declared again under a new handle.
+//!
+//! ```text
+//! message 1   lanes [{handle 1, id "root"}]  blocks [{handle 1, lane 1, id "b"}]  events [delta(block 1, "Hel")]
+//! message 2                                                                       events [delta(block 1, "lo")]
+//! ```
 
 use std::sync::Arc;
 

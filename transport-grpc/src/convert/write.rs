@@ -42,6 +42,8 @@ impl EventWriter {
     ///
     /// Returns an error if the event has no form in this version of the protocol. No event is added.
     pub fn push(&mut self, event: &NumberedEvent) -> Result<(), ConvertError> {
+        // Declarations that this event adds count to the size of the message: a head may be larger than its
+        // event.
         let (lanes, blocks) = (self.message.lanes.len(), self.message.blocks.len());
         let kind = self.kind(&event.event)?;
         let declared_lanes = self.message.lanes.iter().skip(lanes).map(prost::Message::encoded_len);
@@ -64,6 +66,7 @@ impl EventWriter {
     }
 
     /// Returns the message and starts an empty one.
+    /// Declarations of earlier messages stay known: the peer keeps them for the whole stream.
     pub fn take(&mut self) -> proto::StreamMessage {
         self.bytes = 0;
         std::mem::take(&mut self.message)
@@ -85,6 +88,7 @@ impl EventWriter {
             BlockEvent::BlockStarted(block) => {
                 Kind::BlockStarted(proto::BlockStarted { block: self.declared.block(block, out)? })
             }
+            // The end still refers to the handle; after it, the block would be declared again.
             BlockEvent::BlockEnded { block, reason } => {
                 let reason = end_reason_to_proto(*reason)?.into();
                 let handle = self.declared.block(block, out)?;

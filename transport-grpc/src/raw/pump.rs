@@ -2,6 +2,10 @@
 //!
 //! Pulled, never pushed: the service is polled for its next payload when the peer has room. The service's stream is dropped
 //! as soon as the call ends, for any reason.
+//!
+//! The call ends with the first of these: the payloads end (`OK`), the service refuses, the
+//! deadline of the client passes, or the server shuts down. The state is the field `payloads`:
+//! `None` once the call has ended, after which the stream yields nothing more.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -39,7 +43,8 @@ impl RawPump {
         }
     }
 
-    /// Polls the timers first, because a service that is always ready would starve them.
+    /// Polls the timers. They are polled with every payload, also if payloads are ready: a service that
+    /// is always ready would starve them.
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
         if self.server_end.poll(cx).is_ready() {
             return Poll::Ready(self.shared.statuses.stopping(None));
@@ -57,6 +62,7 @@ impl Stream for RawPump {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         let Some(payloads) = &mut this.payloads else { return Poll::Ready(None) };
+        // A payload that is ready when the time is up is dropped: the client is no longer waiting for it.
         let polled = payloads.as_mut().poll_next(cx);
         let end = match this.poll_time(cx) {
             Poll::Ready(status) => Some(Err(status)),
@@ -70,6 +76,7 @@ impl Stream for RawPump {
                 Poll::Ready(None) => None,
             },
         };
+        // Drops the stream of the service at once, so that it stops working.
         this.payloads = None;
         Poll::Ready(end)
     }

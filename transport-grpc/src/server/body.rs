@@ -16,7 +16,11 @@ use tonic::codegen::StdError;
 
 use crate::status::Statuses;
 
-/// Returns the status for a body above the quota of its caller. Other errors are returned unchanged.
+/// Returns the status for a body above the quota of its caller. Other errors are returned
+/// unchanged.
+///
+/// The limit is enforced below tonic, by the body of the HTTP server, whose error reaches this
+/// layer wrapped; the refusal is found among its causes.
 fn refused(statuses: Statuses, error: StdError) -> StdError {
     let first: &(dyn std::error::Error + 'static) = &*error;
     let mut causes = std::iter::successors(Some(first), |error| error.source());
@@ -58,6 +62,7 @@ where
         let this = self.project();
         match this.body.poll_frame(cx) {
             Poll::Ready(None) => {
+                // The body is complete: the timer must not fire while the call is answered.
                 *this.limit = None;
                 Poll::Ready(None)
             }
@@ -65,6 +70,8 @@ where
                 Poll::Ready(Some(frame.map_err(|error| refused(*this.statuses, error.into()))))
             }
             Poll::Pending => {
+                // The timer is polled only while the body is pending: a frame that has arrived is delivered
+                // even if it is late.
                 let Some(limit) = this.limit else { return Poll::Pending };
                 ready!(limit.as_mut().poll(cx));
                 Poll::Ready(Some(Err(this.statuses.late_request().into())))

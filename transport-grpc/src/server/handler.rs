@@ -49,6 +49,8 @@ impl AgentStream for Handler {
     type WatchStream = WatchedStream<EventPump>;
     type PublishStream = WatchedStream<Answers>;
 
+    /// The stream is returned after the service has accepted the run, so a refusal is a status without
+    /// messages.
     async fn run(&self, request: Request<proto::RunRequest>) -> Result<Response<Self::RunStream>, Status> {
         self.counted(async {
             let call = Call::of(&request);
@@ -66,6 +68,8 @@ impl AgentStream for Handler {
         self.counted(async {
             let call = Call::of(&request);
             let (agent, input) = self.start_of(request.into_inner())?;
+            // Dropped if the client is gone before the end: the run then has one watcher less, and the
+            // service decides whether it continues.
             let run = self.asked(&call, complete(&*self.service, &call.caller, &agent, input)).await?;
             let statuses = self.shared.statuses;
             let run = completed_to_proto(&run).map_err(|error| statuses.unwritable(&error))?;
@@ -155,6 +159,11 @@ impl Handler {
     }
 
     /// Reads the first request of a publisher.
+    ///
+    /// # Errors
+    ///
+    /// Returns `DEADLINE_EXCEEDED` if it does not arrive in time, and `INVALID_ARGUMENT` if it is not
+    /// `open`.
     async fn opening(
         &self,
         requests: &mut Streaming<proto::PublishRequest>,
@@ -184,6 +193,8 @@ impl Handler {
     }
 
     /// Calls the service within the bounds of the call.
+    /// A refusal of the service becomes its status; the deadline of the caller and the end of the
+    /// server end the wait.
     async fn asked<T>(
         &self,
         call: &Call,

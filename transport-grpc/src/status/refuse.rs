@@ -1,4 +1,16 @@
 //! Creation of statuses on the server.
+//!
+//! Every status has a code for generic clients, and an `ErrorInfo` with a reason for clients of
+//! this crate (`read.rs` decodes it). Facts that a client acts on are metadata of that info: the
+//! number after which to resume, the earliest number that is stored, the name of an exceeded limit.
+//!
+//! | case | code | reason | retry |
+//! |---|---|---|---|
+//! | a request that cannot be converted | `INVALID_ARGUMENT` | `INVALID` | no |
+//! | an event without a form | `INTERNAL` | `INTERNAL` | no |
+//! | lost, stalled, stopping | `UNAVAILABLE` | `LOST`, `STALLED`, `STOPPING` | yes, after the number |
+//! | requests that end without `finish` | `ABORTED` | `CUT` | no, open the run again |
+//! | a late request | `DEADLINE_EXCEEDED` | `DEADLINE` | no |
 
 use std::collections::HashMap;
 use std::time::Duration;

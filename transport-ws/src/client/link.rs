@@ -168,6 +168,7 @@ async fn write_all(
     mut waiting: mpsc::Receiver<Message>,
     ping: Duration,
 ) {
+    // The first tick completes at once: a ping right after the handshake would be useless.
     let mut ticks = time::interval(ping);
     ticks.tick().await;
     loop {
@@ -220,7 +221,8 @@ fn fragments(message: Message) -> Vec<Message> {
     frames
 }
 
-/// The reader task.
+/// The reader task. It fills the queues of the handles, and ends everything pending when the
+/// connection ends.
 struct Reader {
     shared: Arc<Table>,
     /// Weak, so that the reader does not keep the connection open.

@@ -5,6 +5,16 @@
 //!
 //! Invariants: a run is watched at most once; a reference identifies at most one publisher; the answer that opens a
 //! subscription precedes its events, and the message that ends it follows them.
+//!
+//! ```text
+//! message ──► Request ── limits, quota ──► future in `work` ──► Outcome ──► reply, subscription or publisher
+//!                          └ refused ──► reply                        (outcomes.rs)
+//! writing:  replies first, then events of the subscriptions, up to `batch_bytes`
+//! ```
+//!
+//! A request with an error in it is answered and the connection stays open. The connection is
+//! closed for what cannot be answered (a message that is not of this protocol), for a missing or
+//! late token, and for a client that ignores flow control.
 
 mod outcomes;
 mod requests;
@@ -129,6 +139,7 @@ impl MuxSession {
             let reason = "bring a token: in the request, or in `auth` as the first message";
             return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, reason));
         }
+        // A refused request has no effect: the quota is counted before the service is called.
         if let Err(error) = self.admit(&request) {
             let (reference, run) = request.about();
             self.replies.push_back(Reply::refusal(reference, run, error));
@@ -197,6 +208,7 @@ impl Session for MuxSession {
 
     fn poll_work(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
+        // Bounded by the queue of replies: a client that does not read its replies gets no more work done.
         while self.replies.len() < self.shared.config.limits.replies {
             match std::pin::Pin::new(&mut self.work).poll_next(cx) {
                 Poll::Ready(Some(outcome)) => self.handle_outcome(outcome),

@@ -6,6 +6,9 @@
 //!    │                  └── refused ──► Finished (4xxx)
 //!    └── too late ──► closed (4408)
 //! ```
+//!
+//! A plain client knows the payloads of the agent protocol only: no envelope, no references, no
+//! resume. Errors are close codes, because the protocol has no message for them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Builds fields of the model that consist of several keys: the engine of the run log, a certificate with its key, the
 //! source of an agent. `kind` validates single values before; `check` validates the configuration as a whole after.
+//!
+//! A table that cannot be built is an error at the keys that contradict each other, and yields no value.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -150,6 +152,7 @@ const REDIS_KEYS: &[&str] =
 impl Build for RunLogKeys {
     type Output = RunLogEngine;
 
+    /// Selects the engine, and records keys of the other engines: they would have no effect.
     fn build(self, at: &At<'_>) -> Option<RunLogEngine> {
         let unused = match self.log {
             Engine::Memory => &["folder"],
@@ -217,6 +220,8 @@ fn identity(
 impl Build for ServerTlsKeys {
     type Output = ServerTls;
 
+    /// Returns `None` without a certificate: the gateway then serves plain HTTP. `client_ca` alone is an error, because
+    /// client certificates need TLS.
     fn build(self, at: &At<'_>) -> Option<ServerTls> {
         let identity = identity(at, CERTIFICATE, self.certificate, self.key);
         if identity.is_none() && self.client_ca.is_some() && at.member("key").is_none() {
@@ -243,6 +248,7 @@ impl Build for ClientTlsKeys {
 impl Build for SourceKeys {
     type Output = AgentSource;
 
+    /// Returns the source if exactly one is configured. `magentic.ingest = false` counts as none.
     fn build(self, at: &At<'_>) -> Option<AgentSource> {
         let sources = [
             self.a2a.and_then(|keys| keys.source(at)),
@@ -266,6 +272,7 @@ impl Build for SourceKeys {
 }
 
 impl A2aKeys {
+    /// Returns the source of an A2A agent: by its address or by that of its card, never both.
     fn source(self, agent: &At<'_>) -> Option<AgentSource> {
         let address = match (self.url, self.card) {
             (Some(url), None) => A2aAddress::Url(url),
@@ -285,6 +292,8 @@ impl A2aKeys {
 }
 
 impl ScriptKeys {
+    /// Parses the script for its errors, which are reported with their places in the script. The gateway reads it again
+    /// when it builds the agent.
     fn source(self, agent: &At<'_>) -> AgentSource {
         if !agent.has_failed("script") {
             match std::fs::read_to_string(&self.file).map(|text| Script::read(&self.file, &text)) {
@@ -303,6 +312,7 @@ impl ScriptKeys {
 }
 
 impl ReplayKeys {
+    /// Parses the recording for its errors. The gateway reads it again when it builds the agent.
     fn source(self, agent: &At<'_>) -> AgentSource {
         if !agent.has_failed("replay.file")
             && let Err(error) = Recording::load(&self.file)

@@ -1,6 +1,12 @@
 //! Checks that involve more than one key, shared by `config check`, `serve` and every reload: referenced agents exist,
 //! certificates match their keys, listeners beyond loopback require tokens, every key has an effect.
 //!
+//! A key without effect is an error and not a warning: an operator who sets it expects an effect, and a limit or an
+//! access rule that silently does nothing is worse than a gateway that does not start.
+//!
+//! Files are read (certificates and keys), sockets are not opened. A check is skipped if the keys it compares
+//! have failed before, so that one mistake leads to one error.
+//!
 //! Not here: conditions that only a running server can detect (a port in use, an agent that does not respond).
 
 use std::net::SocketAddr;
@@ -16,7 +22,8 @@ use crate::identity::check_keys;
 use crate::remote;
 use crate::tls::{self, Authorities, TlsError};
 
-/// Checks a configuration as a whole.
+/// Checks a configuration as a whole. Every error is recorded in the document of `at`, at the place of its key; nothing
+/// stops at the first one.
 pub(super) fn check(config: &Config, at: &At<'_>) {
     check_server(config, at);
     check_run_log(&config.runs, at);
@@ -27,6 +34,7 @@ pub(super) fn check(config: &Config, at: &At<'_>) {
     check_principals(config, at);
     check_issuers(config, at);
     check_exposure(config, at);
+    // Not reported beside other errors: an agent whose table is invalid is absent here.
     if config.agents.is_empty() && !at.has_failed("") {
         at.fail(
             "agents",
@@ -35,7 +43,7 @@ pub(super) fn check(config: &Config, at: &At<'_>) {
     }
 }
 
-/// Returns warnings about keys that work but should be replaced.
+/// Returns warnings about keys that work but should be replaced. They do not prevent a start or a reload.
 pub(super) fn warnings(config: &Config, at: &At<'_>) -> Vec<ConfigError> {
     let of_server = (!config.server.tokens.is_empty()).then(|| "server.tokens".to_owned());
     let with_tokens = config.agents.iter().filter(|(_, agent)| !agent.tokens.is_empty());
@@ -45,6 +53,7 @@ pub(super) fn warnings(config: &Config, at: &At<'_>) -> Vec<ConfigError> {
     of_server.into_iter().chain(of_agents).map(|key| at.remark(&key, what)).collect()
 }
 
+/// Checks `[server]`: addresses that are used twice, contradicting rules of admission, the key of cards, certificates.
 fn check_server(config: &Config, at: &At<'_>) {
     let server = &config.server;
     let mut taken: Vec<&SocketAddr> = Vec::new();
@@ -52,6 +61,7 @@ fn check_server(config: &Config, at: &At<'_>) {
         [("server.listen", &server.listen), ("server.grpc", &server.grpc), ("server.admin", &server.admin)];
     for (key, addresses) in keys {
         for address in addresses {
+            // Port 0 is chosen by the system for each listener, so it may occur several times.
             if address.port() != 0 && taken.contains(&address) {
                 at.fail(key, format!("{address} is configured twice: listen on another port, or remove one"));
             }
@@ -73,6 +83,7 @@ fn check_server(config: &Config, at: &At<'_>) {
         );
     }
     if let Some(files) = &server.tls
+        // Building the TLS configuration finds what reading the files does not: a key of another certificate.
         && let Err(error) = tls::of_server(files).and_then(|tls| tls.into_config(&[]))
     {
         let key = [("key", Some(&files.key)), ("client_ca", files.client_ca.as_ref())];
@@ -80,7 +91,8 @@ fn check_server(config: &Config, at: &At<'_>) {
     }
 }
 
-/// Records a certificate error at the key of the file that caused it.
+/// Records a certificate error at the key of the file that caused it. An error that concerns no single file, such as a
+/// key that does not match its certificate, is recorded at the certificate, or at `ca` if there is none.
 fn fail_tls(at: &At<'_>, table: &str, files: &[(&str, Option<&PathBuf>)], error: &TlsError) {
     let own = if at.has(&format!("{table}.certificate")) { "certificate" } else { "ca" };
     let (name, what) = if let TlsError::Pem { path, .. } = error {
@@ -93,6 +105,8 @@ fn fail_tls(at: &At<'_>, table: &str, files: &[(&str, Option<&PathBuf>)], error:
     at.fail(&format!("{table}.{name}"), what);
 }
 
+/// Checks the engine of the run log. The server of Redis is not contacted, and the folder of the disk log is not
+/// created.
 fn check_run_log(runs: &Runs, at: &At<'_>) {
     match &runs.log {
         RunLogEngine::Memory => {}
@@ -118,6 +132,8 @@ fn check_run_log(runs: &Runs, at: &At<'_>) {
     }
 }
 
+/// Checks the addresses of Redis servers and their certificates. The addresses are a secret, because they may contain a
+/// password: no message shows them.
 fn check_redis(url: &Secret, ca: Option<&PathBuf>, identity: Option<&(PathBuf, PathBuf)>, at: &At<'_>) {
     let mut urls = url.reveal().split(',').map(str::trim).filter(|url| !url.is_empty()).peekable();
     let is_plain = |url: &str| url.strip_prefix("redis://").is_some_and(|host| !host.is_empty());
@@ -146,6 +162,8 @@ fn check_redis(url: &Secret, ca: Option<&PathBuf>, identity: Option<&(PathBuf, P
 /// The shortest interval between two exports of metrics.
 const METRICS_LEAST: Duration = Duration::from_secs(1);
 
+/// Checks `[telemetry]`: without a collector no other key has an effect, and with one there must be something to
+/// export.
 fn check_telemetry(config: &Config, at: &At<'_>) {
     if config.telemetry.otlp.is_some() {
         if cfg!(not(feature = "otel")) {
@@ -180,11 +198,13 @@ fn check_telemetry(config: &Config, at: &At<'_>) {
     }
 }
 
+/// Checks one agent: keys that its source does not use, and the files that it names.
 fn check_agent(config: &Config, name: &str, agent: &Agent, at: &At<'_>) {
     let key = |key: &str| format!("agents.{name}.{key}");
     if let AgentSource::FanOut { agents } = &agent.source {
         check_fan_out(config, &key("fan_out.agents"), agents, at);
     }
+    // Scripts, recordings, fan-outs and publishers are not called over the network.
     if !matches!(agent.source, AgentSource::A2a { .. } | AgentSource::Agui { .. }) {
         let set = [
             ("credentials", agent.credentials.is_some()),
@@ -214,6 +234,8 @@ fn check_agent(config: &Config, name: &str, agent: &Agent, at: &At<'_>) {
 
 /// Checks that every agent of a fan-out exists, accepts requests and does not fan out itself: a cycle of agents would
 /// never end.
+///
+/// An agent whose own table is invalid is not reported as missing.
 fn check_fan_out(config: &Config, key: &str, agents: &[String], at: &At<'_>) {
     for other in agents {
         match config.agents.get(other).map(|agent| &agent.source) {
@@ -238,6 +260,8 @@ fn check_fan_out(config: &Config, key: &str, agents: &[String], at: &At<'_>) {
 }
 
 /// Checks that an issuer has exactly one readable source of keys.
+///
+/// Keys at an address are not fetched: an issuer that is down must not prevent a start.
 fn check_issuers(config: &Config, at: &At<'_>) {
     for (name, issuer) in &config.issuers {
         let key = |key: &str| format!("issuers.{name}.{key}");
@@ -252,6 +276,7 @@ fn check_issuers(config: &Config, at: &At<'_>) {
         if issuer.tenant_claim.is_some() && !issuer.tenant.is_empty() {
             at.fail(&key("tenant"), "has no effect with `tenant_claim`: remove one of the two");
         }
+        // One without the other would never make an admin, or leave open which role does.
         if issuer.admin_role.is_some() != issuer.roles_claim.is_some() {
             at.fail(&key("admin_role"), "`admin_role` and `roles_claim` need each other: set both or none");
         }
@@ -314,12 +339,16 @@ fn check_principals(config: &Config, at: &At<'_>) {
     }
 }
 
+/// Returns `true` if one of the addresses can be reached from other machines.
 fn reaches_out(addresses: &[SocketAddr]) -> bool {
     addresses.iter().any(|address| !address.ip().is_loopback())
 }
 
 /// Checks that a gateway that listens beyond loopback requires a token for every agent, unless `allow_unauthenticated`
 /// is set.
+///
+/// `server.admin` is not checked: its port serves probes and metrics alone. Tokens that failed to load count as
+/// present, so that a missing variable is reported once, as itself.
 fn check_exposure(config: &Config, at: &At<'_>) {
     let server = &config.server;
     let exposed =

@@ -42,6 +42,13 @@ pub(crate) struct Document<'t> {
 
 /// Reads the document at `path`: its text, overlaid with the environment variables that name one of its keys. `check`
 /// then validates the whole document.
+///
+/// `check` runs even if single keys are invalid; those have their defaults then. It does not run if the document as a
+/// whole could not be built.
+///
+/// # Errors
+///
+/// Returns all errors, in the order of their places. A text that is not TOML has one error, without a key.
 pub(crate) fn read<T: Build<Output = T>>(
     path: &Path,
     text: &str,
@@ -67,6 +74,9 @@ pub(crate) fn read<T: Build<Output = T>>(
 }
 
 /// Returns the value of an empty table: all keys have their defaults.
+///
+/// Defaults are texts in the tables of keys and are parsed like the texts of variables, so that documentation and value
+/// cannot differ.
 pub(crate) fn default_of<T: Keys>() -> T {
     let (environment, errors) = (Environment::new(), RefCell::default());
     let document =
@@ -92,6 +102,8 @@ impl<'t> Document<'t> {
         }
     }
 
+    /// Returns the place of a span. A span after the end of the text stands for a variable: the n-th variable has the
+    /// position `text.len() + 1 + n`.
     fn place(&self, span: &Range<usize>) -> Location {
         let index = span.start.checked_sub(self.text.len() + 1);
         if let Some(name) = index.and_then(|index| self.variables.get(index)) {
@@ -103,6 +115,8 @@ impl<'t> Document<'t> {
         Location::File { path: self.path.to_owned(), line, column }
     }
 
+    /// Records an error, unless one of the key's members has an error already: a table is often invalid because a
+    /// member is.
     fn fail(&self, span: &Range<usize>, key: String, what: String) {
         let is_below = |error: &ConfigError| {
             error.key.strip_prefix(&key).is_some_and(|rest| rest.starts_with(['.', '[']))
@@ -125,6 +139,7 @@ fn spell(root: &DeTable<'_>, path: &mut [String]) {
     }
 }
 
+/// Sets the value at a path, and creates the tables on the way.
 fn put<'t>(table: &mut DeTable<'t>, path: &[String], span: &Range<usize>, text: &'t str) {
     let [name, rest @ ..] = path else { return };
     let key = Spanned::new(span.clone(), Cow::Owned(name.clone()));
@@ -141,7 +156,7 @@ fn put<'t>(table: &mut DeTable<'t>, path: &[String], span: &Range<usize>, text: 
     }
 }
 
-/// A value of a document.
+/// A value of a document, with its key: what a [`Kind`] reads, and where it reports errors. Cheap to create.
 pub(crate) struct At<'t> {
     document: &'t Document<'t>,
     /// The dotted path of the key; empty for the document itself.
@@ -150,6 +165,7 @@ pub(crate) struct At<'t> {
 }
 
 impl<'t> At<'t> {
+    /// Returns the value itself. For a variable or a default it is always a string: see [`At::loose_text`].
     pub(crate) fn value(&self) -> &'t DeValue<'t> {
         self.value.get_ref()
     }
@@ -230,6 +246,7 @@ impl<'t> At<'t> {
         numbered.map(at).collect()
     }
 
+    /// Returns the table, or the error for a value of another type.
     fn table(&self) -> Result<&'t DeTable<'t>, Wrong> {
         match self.value() {
             DeValue::Table(table) => Ok(table),

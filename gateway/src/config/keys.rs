@@ -1,4 +1,14 @@
 //! Keys of a table as one list: the struct they are read into, their kinds, defaults and documentation.
+//!
+//! ```text
+//! keys! { pub struct Log { /// The least severe level. level: LogLevel as Word<LogLevel> = "info", } }
+//!         └► struct Log { level: LogLevel }         the value
+//!         └► Log::keys() -> Vec<Key>                messages, `docs/configuration.md`, `config print`, JSON Schema
+//!         └► Log::read(&At) -> Log                  the reader
+//!         └► Log::default()                         all keys with their defaults
+//! ```
+//!
+//! The comment of a field is shown to operators, so it describes the key and not the field.
 
 use std::fmt::Write as _;
 
@@ -8,10 +18,13 @@ use super::kind::Kind;
 /// One key of a table, as messages and the documentation show it.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
+    /// The name in the file; `*` stands for every name of a table of tables.
     pub(crate) name: &'static str,
+    /// The comment of the field, as one line.
     pub(crate) about: String,
     /// The default as it would be written in the file; empty if the key has none.
     pub(crate) default: &'static str,
+    /// How a value is written: [`Kind::expected`].
     pub(crate) expected: String,
     /// Set if the key may be absent; always set for tables.
     pub(crate) is_optional: bool,
@@ -42,6 +55,7 @@ pub(crate) trait Keys: Sized {
 
 /// The value that a table is converted into: the table itself, or a value built from several keys.
 pub(crate) trait Build: Keys {
+    /// The type that the table becomes.
     type Output;
 
     /// Builds the value. Records an error and returns `None` if the keys contradict each other.

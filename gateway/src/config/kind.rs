@@ -36,6 +36,7 @@ pub(crate) enum Wrong {
 
 /// A kind of value that a key can hold.
 pub(crate) trait Kind {
+    /// The type of the field that the value is read into.
     type Value;
 
     /// Set if the keys of this kind belong to the table of the key and not to a table of their own.
@@ -47,6 +48,7 @@ pub(crate) trait Kind {
     /// Describes how a value is written, for messages and the documentation.
     fn expected() -> String;
 
+    /// Reads the value. The caller records the error, with the place of the value and the description of the kind.
     fn read(at: &At<'_>) -> Result<Self::Value, Wrong>;
 
     /// Returns the value of a key that is absent.
@@ -150,10 +152,13 @@ kinds! {
 }
 
 /// A fraction of one, in millionths.
+///
+/// An integer, so that configurations can be compared for equality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Share(u32);
 
 impl Share {
+    /// The number that stands for one.
     const WHOLE: f64 = 1e6;
 
     /// Returns the fraction, or `None` if it is not from 0 to 1.
@@ -170,6 +175,7 @@ impl Share {
 
 /// An enum that is written as one of a fixed set of words.
 pub(crate) trait Choice: Clone + 'static {
+    /// Every word with its value, in the order of the documentation.
     const WORDS: &'static [(&'static str, Self)];
 }
 
@@ -198,7 +204,7 @@ macro_rules! choices {
 
 pub(crate) use {choices, words};
 
-/// One of the words of a [`Choice`].
+/// One of the words of a [`Choice`]. A word that is not known is reported with the most similar one.
 pub(crate) struct Word<T>(PhantomData<T>);
 
 impl<T: Choice> Kind for Word<T> {
@@ -220,7 +226,7 @@ impl<T: Choice> Kind for Word<T> {
     }
 }
 
-/// A file that exists.
+/// A file that exists, relative to the folder of the document. Whether it can be read is checked by its reader.
 pub(crate) struct File;
 
 impl Kind for File {
@@ -242,6 +248,9 @@ impl Kind for File {
 }
 
 /// The name of a secret. The secret itself never appears in a document.
+///
+/// A value without `env:` or `file:` may be the secret itself, so the message shows only its type. White space around a
+/// secret is removed, because files end with a line break.
 pub(crate) struct SecretName;
 
 impl Kind for SecretName {
@@ -276,6 +285,8 @@ impl Kind for SecretName {
     }
 }
 
+/// Returns `true` for an `http` or `https` address with a host, without credentials, and with a valid port if it has
+/// one. Credentials in an address would appear in logs.
 fn is_url(text: &str) -> bool {
     let Ok(url) = text.parse::<http::Uri>() else { return false };
     let is_web = matches!(url.scheme_str(), Some("http" | "https"));
@@ -286,6 +297,7 @@ fn is_url(text: &str) -> bool {
     is_web && url.authority().is_some_and(is_plain)
 }
 
+/// Returns an integer of the file, in any radix that TOML allows (`0x10`).
 fn number(at: &At<'_>) -> Option<u64> {
     match at.value() {
         DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
@@ -293,10 +305,13 @@ fn number(at: &At<'_>) -> Option<u64> {
     }
 }
 
+/// Returns a whole number from 1, of the file or of a variable.
 fn count(at: &At<'_>) -> Option<u64> {
     at.loose_text().map_or_else(|| number(at), |text| text.parse().ok()).filter(|count| *count > 0)
 }
 
+/// Parses a duration with its unit: `500ms`, `30s`, `5m`, `1h`. A number without a unit is invalid, because its meaning
+/// would be a guess.
 fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text)?;
     match unit {
@@ -308,6 +323,7 @@ fn duration(text: &str) -> Option<Duration> {
     }
 }
 
+/// Parses a size in bytes with an optional unit. `MB` is invalid: it has two meanings.
 fn size(text: &str) -> Option<u64> {
     let (number, unit) = split_unit(text)?;
     let factor = match unit {
@@ -320,12 +336,14 @@ fn size(text: &str) -> Option<u64> {
     number.checked_mul(factor)
 }
 
+/// Splits a number from its unit; spaces between them are allowed.
 fn split_unit(text: &str) -> Option<(u64, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at_checked(digits)?;
     Some((number.parse().ok()?, unit.trim_start()))
 }
 
+/// Converts a TOML value to JSON. A number that JSON cannot represent (`nan`, `inf`, beyond 64 bits) becomes `null`.
 fn json(value: &DeValue<'_>) -> serde_json::Value {
     use serde_json::Value;
     match value {

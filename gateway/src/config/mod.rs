@@ -56,7 +56,8 @@ pub(crate) use shape::{Inline, List, Maybe, Needed, Section, Tables};
 use crate::cli::ConfigArgs;
 use crate::exit;
 
-/// Runs `aqueduct config check`.
+/// Runs `aqueduct config check`. Errors are the result of the command and are written to `out`; warnings and files that
+/// cannot be read are written to `notes`.
 pub fn command(
     args: &ConfigArgs,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -86,7 +87,7 @@ pub fn command(
     }
 }
 
-/// Runs `aqueduct config print`.
+/// Runs `aqueduct config print`. An invalid configuration is not printed: its errors are written to `notes`.
 pub fn print(
     args: &ConfigArgs,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -118,8 +119,12 @@ fn read_file(path: &Path, notes: &mut dyn Write) -> Option<String> {
     .ok()
 }
 
-/// Returns the configuration as the gateway uses it, as TOML: the file, the environment over it, and the defaults. Secrets
-/// are shown by their names.
+/// Returns the configuration as the gateway uses it, as TOML: the file, the environment over it, and the defaults.
+/// Secrets are shown by their names.
+///
+/// # Errors
+///
+/// Returns all errors of the configuration, as [`load`] does.
 pub fn effective(
     path: &Path,
     text: &str,
@@ -144,6 +149,30 @@ pub fn with_agents(agents: BTreeMap<String, Agent>) -> Config {
 }
 
 /// Reads a configuration: the text of the file at `path`, overlaid with the environment.
+///
+/// `path` is used for places in messages, and files that the configuration names are relative to its folder; the file
+/// itself is not opened. Secrets are resolved here, from `environment` and from files.
+///
+/// # Errors
+///
+/// Returns all errors, each with its place and key: values of another kind, unknown keys, missing secrets and files,
+/// and everything that the checks of the whole configuration find.
+///
+/// # Examples
+///
+/// ```
+/// use std::path::Path;
+///
+/// use aqueduct_gateway::config;
+///
+/// let text = "[agents.echo]\nmagentic.ingest = true\n";
+/// let config = config::load(Path::new("aqueduct.toml"), text, [])?;
+/// assert!(config.agents.contains_key("echo"));
+///
+/// let errors = config::load(Path::new("aqueduct.toml"), "[agents.echo]\ncolour = 1\n", []).unwrap_err();
+/// assert!(errors.iter().any(|error| error.key == "agents.echo.colour"));
+/// # Ok::<(), Vec<config::ConfigError>>(())
+/// ```
 pub fn load(
     path: &Path,
     text: &str,

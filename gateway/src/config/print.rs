@@ -11,6 +11,12 @@ use super::document::At;
 use super::keys::Key;
 
 /// Returns a configuration as TOML, with all defaults.
+///
+/// ```text
+/// [server]
+/// listen = ["127.0.0.1:9000"]
+/// # body = "1MiB"
+/// ```
 pub(super) fn effective(root: &At<'_>, keys: &[Key]) -> String {
     let mut text = String::new();
     for key in keys {
@@ -49,6 +55,7 @@ fn section(text: &mut String, path: &str, table: Option<&At<'_>>, keys: &[Key]) 
     }
 }
 
+/// Returns a configured value as TOML. The text of a variable is written in the type of its key.
 fn given(value: &At<'_>, key: &Key) -> String {
     match value.loose_text() {
         Some(text) => literal(text, key),
@@ -75,6 +82,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+/// Returns a value of the file as TOML on one line: equal in meaning, not in its spelling.
 fn written(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => quoted(text),

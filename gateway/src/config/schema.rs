@@ -1,4 +1,8 @@
 //! `aqueduct config schema`: a JSON Schema of the configuration for editors, derived from the tables of keys.
+//!
+//! The schema describes single values and tables. What involves several keys (`check`) is not part of it, so a file
+//! that the schema accepts may still be refused. The type of a value is derived from the description of its kind, which
+//! is also its documentation: a kind with a new description is a string here until [`of_kind`] knows it.
 
 use serde_json::{Map, Value, json};
 
@@ -14,6 +18,7 @@ pub(super) fn schema(keys: &[Key]) -> Value {
     schema
 }
 
+/// Returns the schema of a table. Unknown keys are invalid; the key `*` stands for tables by name.
 fn table(keys: &[Key]) -> Value {
     if let [named] = keys
         && named.name == "*"
@@ -27,6 +32,7 @@ fn table(keys: &[Key]) -> Value {
     json!({ "type": "object", "additionalProperties": false, "properties": members })
 }
 
+/// Returns the schema of one key, with its documentation and its default as the file would contain it.
 fn of_key(key: &Key) -> Value {
     let mut schema = if key.members.is_empty() { of_kind(&key.expected) } else { table(&key.members) };
     if let Some(schema) = schema.as_object_mut() {
@@ -41,6 +47,12 @@ fn of_key(key: &Key) -> Value {
 }
 
 /// Returns the schema of a value, derived from the description of its kind.
+///
+/// ```text
+/// "one of `text`, `json`"                 ──►  {"enum":["text","json"]}
+/// "a list of addresses (`127.0.0.1:80`)"  ──►  {"type":"array","items":{"type":"string"}}
+/// "a duration (`500ms`, …)"               ──►  {"type":"string","pattern":"^[0-9]+ *(ms|s|m|h)$"}
+/// ```
 fn of_kind(expected: &str) -> Value {
     if let Some(words) = expected.strip_prefix("one of ") {
         return json!({ "enum": quoted(words) });

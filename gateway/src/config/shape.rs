@@ -4,6 +4,9 @@
 //! |---|---|
 //! | `List` `Maybe` `Needed` | a list, an optional value, a required value |
 //! | `Section` `Inline` `Named` `Tables` | a table, keys of the enclosing table, tables by name, `[[tables]]` |
+//!
+//! They are types without values: a `keys!` table names one per key, and reader, documentation and schema use its
+//! functions. A composed kind records the errors of its members at their own places and returns [`Wrong::Recorded`].
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -15,6 +18,11 @@ use super::keys::{Build, Key};
 use super::kind::{Kind, Wrong};
 
 /// A list of at least `MIN` elements.
+///
+/// ```text
+/// listen = ["127.0.0.1:8080", "[::1]:8080"]              in the file
+/// AQUEDUCT_SERVER__LISTEN=127.0.0.1:8080,[::1]:8080      in the environment
+/// ```
 pub(crate) struct List<K, const MIN: usize = 0>(PhantomData<K>);
 
 impl<K: Kind, const MIN: usize> Kind for List<K, MIN> {
@@ -53,7 +61,7 @@ impl<K: Kind, const MIN: usize> Kind for List<K, MIN> {
     }
 }
 
-/// An optional key without a default.
+/// An optional key without a default: the field is `None` if the key is absent.
 pub(crate) struct Maybe<K>(PhantomData<K>);
 
 impl<K: Kind> Kind for Maybe<K> {
@@ -74,7 +82,7 @@ impl<K: Kind> Kind for Maybe<K> {
     }
 }
 
-/// A required key.
+/// A required key. Its absence is recorded at the table, because the key has no place of its own.
 pub(crate) struct Needed<K>(PhantomData<K>);
 
 impl<K: Kind> Kind for Needed<K> {
@@ -97,7 +105,7 @@ impl<K: Kind> Kind for Needed<K> {
     }
 }
 
-/// A table.
+/// A table. Members that are not keys of `T` are errors: a misspelt key must not be ignored.
 pub(crate) struct Section<T>(PhantomData<T>);
 
 impl<T: Build> Kind for Section<T> {
@@ -117,7 +125,8 @@ impl<T: Build> Kind for Section<T> {
     }
 }
 
-/// Keys of the enclosing table that together make one value.
+/// Keys of the enclosing table that together make one value, such as the engine of the run log in `[runs]`. The
+/// enclosing `Section` checks their names.
 pub(crate) struct Inline<T>(PhantomData<T>);
 
 impl<T: Build> Kind for Inline<T> {
@@ -138,7 +147,8 @@ impl<T: Build> Kind for Inline<T> {
     }
 }
 
-/// Tables with the same keys, each with a name.
+/// Tables with the same keys, each with a name: `[agents.NAME]`. An invalid table is recorded and left out; the others
+/// are read.
 pub(crate) struct Named<T>(PhantomData<T>);
 
 impl<T: Build> Kind for Named<T> {
@@ -160,12 +170,13 @@ impl<T: Build> Kind for Named<T> {
         Ok(tables)
     }
 
+    /// The key `*` stands for every name.
     fn members() -> Vec<Key> {
         Key::all::<Section<T>>("*", &[], "")
     }
 }
 
-/// A list of tables with the same keys.
+/// A list of tables with the same keys: `[[step]]`. Their order is kept. Errors name an element by its number, from 1.
 pub(crate) struct Tables<T>(PhantomData<T>);
 
 impl<T: Build> Kind for Tables<T> {

@@ -138,7 +138,7 @@ fn params(call: &Call, version: Version) -> Map<String, Value> {
 /// | return before the end | `returnImmediately: true` | `blocking: false` | `blocking: false` |
 /// | push configuration | `taskPushNotificationConfig` | `pushNotificationConfig` | `pushNotification` |
 ///
-/// `blocking` is always written in 0.3: servers differ in what an absent one means.
+/// `blocking` is always written in 0.3: an absent one means `true` over JSON-RPC and `false` over REST.
 pub(crate) fn send_params(send: &SendMessage, version: Version, binding: Binding) -> Map<String, Value> {
     let dialect = binding.dialect(version);
     let mut configuration = Map::new();

@@ -43,8 +43,7 @@ pub(crate) struct Question {
 }
 
 /// The marks of the shapes in the ids of interrupts: `{task}:adk={function}={call}`, `{task}:strands={interrupt}`
-/// and so on. Ids of frameworks may contain `=` and `:`; the first mark in the id counts, and all behind it
-/// belongs to the framework.
+/// and so on. Ids of frameworks may contain `=` and `:`: all behind a mark belongs to the framework.
 const ADK: &str = ":adk=";
 const STRANDS: &str = ":strands=";
 const LANGGRAPH: &str = ":langgraph=";
@@ -114,8 +113,8 @@ fn text(value: &Value, key: &str) -> Option<String> {
     value.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// Recognises a long-running function call of Google ADK. Its metadata distinguish it from the echo of a call
-/// that has ended.
+/// Recognises a long-running function call of Google ADK. Other function calls, which end by themselves, are no
+/// interrupts.
 ///
 /// ```text
 /// {"data":{"id":"adk-1","name":"adk_request_confirmation","args":{"toolConfirmation":{"hint":"Delete?"}}},
@@ -143,7 +142,7 @@ fn of_adk(data: &Value, metadata: &Map<String, Value>) -> Option<Question> {
     Some(Question { shape: Shape::AdkFunction { name, call }, words: Some(words), schema })
 }
 
-/// Recognises the approval request of Agent Framework, in the spellings of its Python and .NET versions.
+/// Recognises the approval request of Agent Framework, in both of its spellings.
 fn of_approval(data: &Value) -> Option<Question> {
     let kind = text(data, "type").or_else(|| text(data, "$type"))?;
     if !matches!(kind.as_str(), "function_approval_request" | "functionApprovalRequest") {

@@ -43,8 +43,8 @@ pub enum PassingKind {
     Other,
 }
 
-/// A call that is being forwarded to an agent. Borrows from the body; a body that cannot be parsed is a call of
-/// kind [`PassingKind::Other`] without ids.
+/// A call that is being forwarded to an agent. Borrows from the body. A body that cannot be parsed gives a call
+/// without ids.
 ///
 /// ```text
 /// {"jsonrpc":"2.0","id":7,"method":"SendMessage","params":{"message":{"messageId":"m","taskId":"t"}}}

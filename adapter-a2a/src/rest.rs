@@ -95,7 +95,7 @@ fn route(call: &Call, version: Version) -> Result<(&'static str, String), Error>
 }
 
 /// Returns the body of a call; `None` for calls whose parameters are in the path and the query. A `POST` without
-/// parameters has an empty object as its body, because servers refuse an empty one.
+/// parameters has an empty object as its body.
 fn body(call: &Call, version: Version) -> Option<Map<String, Value>> {
     match call {
         Call::SendMessage(send) | Call::SendStreamingMessage(send) => {

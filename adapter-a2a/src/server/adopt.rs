@@ -27,7 +27,13 @@ use crate::wire::time::format;
 use crate::wire::{Message, Task, TaskState, TaskStatus, Text};
 
 impl AgentServer {
-    /// Returns the task of this owner: one that is held, or one that is built from runs in the log.
+    /// Returns the task of this owner: one that is held, or one that is built from runs in the log. Waits until
+    /// everything is read that is in the log now.
+    ///
+    /// # Errors
+    ///
+    /// Returns `TaskNotFound` for unknown tasks, tasks of other owners and responses that are messages, all
+    /// alike, and the error of the log.
     pub(super) async fn find(
         &self,
         caller: &Caller,
@@ -63,6 +69,7 @@ impl AgentServer {
             return Ok(None);
         }
         let entry = Arc::new(self.entry(owner, &first));
+        // Another call may have inserted the task since: then that call reads it.
         let kept = shared.store.insert(&entry)?;
         if Arc::ptr_eq(&kept, &entry) {
             self.read(log, caller, &entry, 0, first);
@@ -80,6 +87,7 @@ impl AgentServer {
         let Some(turn) = entry.lock().next_turn() else { return Ok(()) };
         let run = log.run(&entry.owner, &self.shared.agent, &turn_id(&entry.id, turn)).await?;
         let Some(run) = run.filter(|run| run.task() == Some(entry.id.as_str())) else { return Ok(()) };
+        // The log was read without the lock: only one call continues the turn.
         let is_first = {
             let mut state = entry.lock();
             let is_first = state.next_turn() == Some(turn);
@@ -95,6 +103,7 @@ impl AgentServer {
         Ok(())
     }
 
+    /// Spawns the reader of a task, from that turn on.
     fn read(
         &self,
         log: &Arc<dyn TaskLog>,
@@ -155,6 +164,7 @@ impl AgentServer {
     }
 }
 
+/// Returns a status without a message.
 pub(super) fn status(state: TaskState<'static>, at: Timestamp) -> TaskStatus<'static> {
     TaskStatus { state, timestamp: Text::from(format(at)), ..TaskStatus::default() }
 }
@@ -177,6 +187,7 @@ impl Reader {
                 Ok(events) => events,
                 Err(error) => return self.finish(Err(error.into())),
             };
+            // No event has to be read before callers can be answered.
             if is_open && run.head == 0 {
                 self.finish(Ok(()));
             }

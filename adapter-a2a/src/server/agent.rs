@@ -1,4 +1,13 @@
 //! [`AgentServer`]: one agent's tasks, over any [`RunService`], for every binding.
+//!
+//! ```text
+//! call ─► identify the caller ─► drop expired tasks ─► required extensions? ─► by method:
+//!         send ─► send.rs      get, subscribe ─► find, catch_up      list ─► list.rs      cancel ─► here      push ─► push/
+//!      ◄─ PlainView, if the client did not activate the extension ◄─ Answer
+//! ```
+//!
+//! Here: the dispatch, `GetTask`, `CancelTask` and the extended card. The methods of the server are spread over
+//! the modules of their subjects.
 
 use std::sync::Arc;
 
@@ -20,10 +29,13 @@ use crate::wire::{ErrorKind, StateClass, StreamItem, TaskState as State};
 
 /// The state that all calls of one agent share.
 pub(super) struct Shared {
+    /// The name of the agent, as the service and the log know it.
     pub(super) agent: String,
+    /// Starts, watches and cancels runs.
     pub(super) service: Arc<dyn RunService>,
     pub(super) host: Arc<dyn Host>,
     pub(super) config: ServerConfig,
+    /// The tasks that are held in memory.
     pub(super) store: TaskStore,
 }
 
@@ -61,7 +73,12 @@ impl AgentServer {
         Ok(self.shared.host.identify(caller)?)
     }
 
-    /// Handles a call of a client that may read `card`.
+    /// Handles a call of a client that may read `card`, which is the response to `GetExtendedAgentCard` if it is
+    /// an extended one.
+    ///
+    /// # Errors
+    ///
+    /// As [`CallHandler::handle_call`].
     pub(crate) async fn handle_with_card(
         &self,
         caller: Caller,
@@ -86,12 +103,19 @@ impl AgentServer {
         })
     }
 
-    /// Returns the view of a client that did not activate the extension.
+    /// Returns the view of a client that did not activate the extension, or `None` for a client that reads the
+    /// marks.
     pub(super) fn plain_view(&self, context: &CallContext) -> Option<PlainView> {
         let is_plain = !context.extensions.iter().any(|uri| uri == EXTENSION);
         is_plain.then(|| PlainView::new(self.shared.config.limits.artifact_bytes))
     }
 
+    /// Handles a call. The response contains the marks of the extension.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Unauthorized` for unauthenticated callers before anything else, `ExtensionSupportRequired` if the
+    /// client lacks an extension, and what each method refuses.
     async fn answer_whole(
         &self,
         caller: Caller,
@@ -157,6 +181,7 @@ impl AgentServer {
         })
     }
 
+    /// Checks that the client activated all extensions that the agent requires.
     fn check_extensions(&self, context: &CallContext) -> Result<(), ServerError> {
         let required = &self.shared.config.required_extensions;
         let missing: Vec<&str> =
@@ -169,6 +194,14 @@ impl AgentServer {
         Err(ServerError::new(ErrorKind::ExtensionSupportRequired, words))
     }
 
+    /// Cancels a task: its run if it works, its interrupts if it waits.
+    ///
+    /// The response waits up to `cancel_wait` for the end; a task that has not ended by then is returned as it
+    /// is, and ends later. A task that ended in another way meanwhile is reported as not cancelable.
+    ///
+    /// # Errors
+    ///
+    /// Returns `TaskNotFound`, `TaskNotCancelable` for a task that has ended, and what the service refuses.
     async fn cancel(&self, caller: Caller, owner: &str, id: &str) -> Result<Answer, ServerError> {
         let shared = &self.shared;
         let entry = self.find(&caller, owner, id).await?;
@@ -177,6 +210,7 @@ impl AgentServer {
             let turn = state.last_turn();
             match state.class() {
                 StateClass::Terminal => return Err(not_cancelable(&state)),
+                // The task waits for a message, and none is being accepted: it has no run to cancel.
                 StateClass::Interrupted if !state.is_claimed => (true, turn, None),
                 _ => (false, turn, state.turns.get(turn).and_then(|turn| turn.run.clone())),
             }
@@ -195,7 +229,8 @@ impl AgentServer {
         }
     }
 
-    /// Ends an interrupted task that is in no log. Returns the index of the turn that ends it.
+    /// Ends an interrupted task that is in no log: adds a turn without a run, whose only event is the end.
+    /// Returns the index of that turn.
     pub(super) fn stop_waiting(&self, entry: &Arc<TaskEntry>) -> usize {
         let shared = &self.shared;
         let now = shared.host.now();
@@ -208,6 +243,7 @@ impl AgentServer {
         state.updated_at = now;
         let turn = state.last_turn();
         drop(state);
+        // The task is at rest for another reason now: ended tasks are dropped before interrupted ones.
         shared.store.handle_rest(entry);
         self.deliver(entry);
         entry.changed();
@@ -233,6 +269,7 @@ pub(super) fn has_ended(state: &TaskState) -> ServerError {
     ServerError::new(ErrorKind::UnsupportedOperation, words)
 }
 
+/// Returns the refusal to cancel a task that has ended (-32002).
 fn not_cancelable(state: &TaskState) -> ServerError {
     let task = &state.folded.task;
     let words = format!("task {} cannot be cancelled: it has ended ({})", &*task.id, task.status.state);

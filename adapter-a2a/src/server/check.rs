@@ -1,7 +1,10 @@
 //! Validates messages of clients, independent of the binding.
 //!
-//! An invalid message is not stored: other clients read it back as history and fail on it. This module checks neither
-//! the encoding nor what the agent does with the message.
+//! An invalid message is not stored: other clients read it back as history and fail on it. All violations of a
+//! message are reported at once, with their paths (`message.parts[2].metadata`).
+//!
+//! This module checks neither the encoding, which the readers of the bindings do, nor whether the ids exist, nor
+//! what the agent does with the message.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +13,10 @@ use super::FieldViolation;
 use super::config::TaskLimits;
 use crate::wire::{Content, Message, Part, Raw, Role, Text};
 
-/// Returns the violations of a message, member by member.
+/// Returns the violations of a message, member by member; none for a valid one.
+///
+/// Ids are bounded because every event of the task contains them. The role of the agent is accepted like that of
+/// the user.
 pub(super) fn message_violations(message: &Message<'_>, limits: &TaskLimits) -> Vec<FieldViolation> {
     let mut found = Vec::new();
     let mut complain = |key: &str, words: &str| found.push(violation(&format!("message.{key}"), words));
@@ -42,6 +48,8 @@ pub(super) fn message_violations(message: &Message<'_>, limits: &TaskLimits) -> 
     found
 }
 
+/// Appends the violations of one part: no content, bytes that are not standard base64 (the reader has converted
+/// other forms), or metadata that are not an object.
 fn part_violations(at: &str, part: &Part<'_>, found: &mut Vec<FieldViolation>) {
     match &part.content {
         Content::Unknown(_) => found.push(violation(at, "must hold text, raw, url or data")),
@@ -55,14 +63,18 @@ fn part_violations(at: &str, part: &Part<'_>, found: &mut Vec<FieldViolation>) {
     }
 }
 
+/// Returns a violation; `words` complete the sentence "`field` …".
 fn violation(field: &str, words: &str) -> FieldViolation {
     FieldViolation { field: field.to_owned(), description: words.to_owned() }
 }
 
+/// Returns `true` if metadata are present and not an object.
 fn is_no_object(raw: Option<&Raw<'_>>) -> bool {
     raw.is_some_and(|raw| !raw.is_object())
 }
 
+/// Returns `true` for standard base64 with padding. The whole text is decoded: a check of its letters would
+/// accept wrong padding.
 fn is_base64(bytes: &Text<'_>) -> bool {
     STANDARD.decode(bytes.as_bytes()).is_ok()
 }

@@ -23,6 +23,7 @@ pub const TRUNCATED: &str = "aqueduct.truncated";
 #[derive(Debug, Clone)]
 pub(super) struct Folded {
     pub(super) task: Task<'static>,
+    /// The index of each artifact in the task, by its id.
     places: HashMap<String, usize, RandomState>,
     /// The bytes of the artifacts.
     bytes: usize,
@@ -32,6 +33,7 @@ pub(super) struct Folded {
 }
 
 impl Folded {
+    /// Begins with a task that has no artifacts yet; its history is counted.
     pub(super) fn new(task: Task<'static>) -> Self {
         let said = task.history.iter().map(message_bytes).sum();
         Self { task, places: HashMap::default(), bytes: 0, said, is_truncated: false }
@@ -60,7 +62,8 @@ impl Folded {
         }
     }
 
-    /// Appends a message to the history.
+    /// Appends a message to the history, and drops the oldest ones beyond the limits. The newest message is
+    /// always kept.
     pub(super) fn say(&mut self, message: Message<'static>, limits: &TaskLimits) {
         self.said = self.said.saturating_add(message_bytes(&message));
         self.task.history.push(message);
@@ -88,6 +91,7 @@ impl Folded {
         self.said = self.said.saturating_sub(gone);
     }
 
+    /// Folds an artifact or a chunk of one. Content that exceeds a limit is not stored, and the task is marked.
     fn add(&mut self, update: ArtifactUpdate<'static>, limits: &TaskLimits) {
         let artifact = update.artifact;
         let size = artifact.parts.iter().map(part_bytes).sum::<usize>() + artifact.artifact_id.len();
@@ -112,7 +116,8 @@ impl Folded {
         }
     }
 
-    /// Folds a chunk.
+    /// Folds a chunk: appends its words to the last text of the artifact, without an item. Any other case takes
+    /// the general way.
     pub(super) fn add_chunk(&mut self, chunk: Chunk, limits: &TaskLimits) {
         let id = &chunk.around.artifact.artifact_id;
         let (size, place) = (chunk.words.len() + id.len(), self.places.get(id.as_str()));
@@ -129,6 +134,7 @@ impl Folded {
         self.apply(chunk.into_item(), "", limits);
     }
 
+    /// Marks the task as incomplete, once.
     fn truncate(&mut self) {
         if !std::mem::replace(&mut self.is_truncated, true) {
             let mut metadata = self.task.metadata.as_ref().and_then(Raw::to_object).unwrap_or_default();
@@ -160,6 +166,7 @@ pub(super) fn stamped(mut update: StatusUpdate<'static>, at: &str) -> StatusUpda
     update
 }
 
+/// Appends a chunk to its artifact. The first name and description count; metadata are merged.
 fn append(known: &mut Artifact<'static>, more: Artifact<'static>) {
     for part in more.parts {
         append_part(&mut known.parts, part);
@@ -209,11 +216,13 @@ fn is_plain_text(part: &Part<'_>) -> bool {
     part.metadata.is_none() && part.media_type.is_empty()
 }
 
+/// Returns the approximate size of a message: its content, metadata and id.
 fn message_bytes(message: &Message<'_>) -> usize {
     let metadata = message.metadata.as_ref().map_or(0, |raw| raw.as_str().len());
     message.parts.iter().map(part_bytes).sum::<usize>() + metadata + message.message_id.len()
 }
 
+/// Returns the approximate size of a part: its content and metadata.
 fn part_bytes(part: &Part<'_>) -> usize {
     let content = match &part.content {
         Content::Text(text) | Content::Bytes(text) | Content::Url(text) | Content::Unknown(text) => {

@@ -105,6 +105,8 @@ impl HttpAnswer {
 
 impl AgentServer {
     /// Handles a request. `card` is this agent's card with the addresses that this client can reach.
+    ///
+    /// Errors are responses too. Dropping the future stops nothing that has started.
     pub async fn handle_http(&self, call: HttpCall<'_>, card: &CardConfig) -> HttpAnswer {
         let path = call.path.trim_end_matches('/');
         if crate::card::WELL_KNOWN_PATHS.contains(&path) {

@@ -17,13 +17,16 @@ use crate::wire::{StatusUpdate, StreamItem, TaskState, TaskStatus, Text};
 #[derive(Debug, Clone)]
 pub(super) struct Items {
     writer: ItemWriter,
+    /// The block of the last chunk, whose surroundings are reused.
     last: Option<LastBlock>,
     task_id: Arc<str>,
     context_id: Arc<str>,
+    /// Set to drop what sub-agents do beside the answer.
     hides_subagents: bool,
 }
 
 impl Items {
+    /// Returns a converter for a turn, with the view that the settings of the server choose.
     pub(super) fn new(config: &ServerConfig, task_id: &str, context_id: &str) -> Self {
         let mut settings = Settings::new(task_id.to_owned(), context_id.to_owned());
         settings.intermediate = config.intermediate;

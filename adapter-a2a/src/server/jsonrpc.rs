@@ -1,5 +1,13 @@
-//! JSON-RPC 2.0: one `POST` for all methods of both versions. The name of a method determines its version, as in the
-//! Python server; the version header must agree.
+//! JSON-RPC 2.0: one `POST` for all methods of both versions.
+//!
+//! ```text
+//! {"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"t"}}
+//! ► 200 {"jsonrpc":"2.0","id":1,"result":{…}}      or      200 {"jsonrpc":"2.0","id":1,"error":{"code":-32001,…}}
+//! ```
+//!
+//! The name of a method determines its version, as in the Python server; the version header must agree. Errors
+//! have status 200, except for those of HTTP itself (401, 405, 429). Batches are refused, as by the Python
+//! server.
 
 use serde_json::{Map, Value, json};
 
@@ -14,14 +22,15 @@ use crate::encode::Envelope;
 use crate::version::{Binding, JSON, Version};
 use crate::wire::ErrorKind;
 
-/// A refusal, and what is known of the request so far.
+/// A refusal, and what is known of the request so far: the response repeats the id, if it was read.
 struct Refused {
     error: ServerError,
     id: Value,
+    /// The version of the client, which determines the form of the error.
     version: Version,
 }
 
-/// Handles a request.
+/// Handles a request. Returns the version too: the caller writes the headers of that version.
 pub(super) async fn answer(
     server: &AgentServer,
     call: &HttpCall<'_>,
@@ -48,6 +57,11 @@ pub(super) async fn answer(
     }
 }
 
+/// Parses the request, calls the server and encodes the response.
+///
+/// # Errors
+///
+/// Returns the refusal with the id of the request. Boxed, because it is large and rare.
 async fn respond(
     server: &AgentServer,
     call: &HttpCall<'_>,
@@ -75,7 +89,9 @@ async fn respond(
     Ok((answer, version))
 }
 
-/// Returns `true` for an id that every response can repeat unchanged.
+/// Returns `true` for an id that every response can repeat unchanged: a string of at most `longest` bytes, or a
+/// number that is printed as it was parsed. Clients compare ids by type and value; every event of a stream
+/// contains the id, so it is bounded.
 fn comes_back(id: &Value, longest: usize) -> bool {
     match id {
         Value::String(text) => text.len() <= longest,
@@ -87,6 +103,7 @@ fn comes_back(id: &Value, longest: usize) -> bool {
     }
 }
 
+/// A parsed request, before its parameters are read.
 struct Request {
     id: Value,
     method: Method,
@@ -95,6 +112,12 @@ struct Request {
 }
 
 impl Request {
+    /// Parses the envelope. Checks are ordered so that each error can be as specific as possible: identity, HTTP
+    /// method, media type, JSON, id, envelope, method, parameters.
+    ///
+    /// # Errors
+    ///
+    /// Returns the refusal with the id, once that is known.
     fn read(server: &AgentServer, call: &HttpCall<'_>) -> Result<Self, Box<Refused>> {
         // Errors before the method is known have the form of the client's version.
         let version = context(call, Version::V03).map_or(Version::V1, |_| Version::V03);

@@ -30,12 +30,18 @@ const LARGEST_PAGE: u32 = 100;
 /// The position of a task in the list: later statuses first, then by id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
+    /// The time of the status, in milliseconds; reversed, so that later ones sort first.
     before: std::cmp::Reverse<i64>,
     id: String,
 }
 
 impl AgentServer {
     /// Handles a list call.
+    ///
+    /// # Errors
+    ///
+    /// Returns `InvalidParams` for an invalid filter, size or token, and the error of the log. A task that was
+    /// dropped since the list was made is left out, and the page is shorter.
     pub(super) async fn list(
         &self,
         caller: &Caller,
@@ -46,6 +52,7 @@ impl AgentServer {
         let mut found = self.places(owner, &filter).await?;
         found.sort();
         let total = found.len();
+        // The task of the token itself need not exist any more.
         let start = filter.after.as_ref().map_or(0, |after| found.partition_point(|place| place <= after));
         let page_size = usize::try_from(filter.page_size).unwrap_or(usize::MAX);
         let page: Vec<&Place> = found.iter().skip(start).take(page_size).collect();
@@ -72,7 +79,8 @@ impl AgentServer {
         })))
     }
 
-    /// Returns the positions of the matching tasks: of those in the log, and of those that are held and not in it.
+    /// Returns the positions of the matching tasks: of those in the log, and of those that are held and not in
+    /// it. At most `tasks_per_caller` runs of the log are considered, the newest.
     async fn places(&self, owner: &str, filter: &Filter<'_>) -> Result<Vec<Place>, ServerError> {
         let shared = &self.shared;
         let runs = match shared.host.task_log() {
@@ -84,6 +92,7 @@ impl AgentServer {
         };
         let logged = logged_tasks(&runs);
         let mut places = Vec::new();
+        // Responses that are messages, or not yet decided, have runs in the log too; they are not tasks.
         let mut hidden = HashSet::new();
         for entry in shared.store.of_owner(owner) {
             if !entry.lock().is_visible() {
@@ -98,7 +107,8 @@ impl AgentServer {
     }
 }
 
-/// Returns the last run of each task whose first run is in the list.
+/// Returns the last run of each task whose first run is in the list. A task whose first run has expired cannot be
+/// read.
 fn logged_tasks(runs: &[LoggedRun]) -> HashMap<&str, &LoggedRun> {
     let mut tasks: HashMap<&str, (usize, &LoggedRun)> = HashMap::new();
     let mut begun = HashSet::new();
@@ -117,7 +127,8 @@ fn logged_tasks(runs: &[LoggedRun]) -> HashMap<&str, &LoggedRun> {
     tasks.into_iter().filter(|(task, _)| begun.contains(task)).map(|(task, (_, run))| (task, run)).collect()
 }
 
-/// Returns the state of a task from its last run.
+/// Returns the state of a task from its last run: from the last event if it has ended, else from whether it has
+/// any.
 fn state_of(task: &str, run: &LoggedRun, config: &ServerConfig) -> TaskState<'static> {
     let Some(end) = &run.end else {
         return if run.head == 0 { TaskState::Submitted } else { TaskState::Working };
@@ -135,12 +146,19 @@ fn state_of(task: &str, run: &LoggedRun, config: &ServerConfig) -> TaskState<'st
 struct Filter<'l> {
     context_id: Option<&'l str>,
     state: Option<TaskState<'l>>,
+    /// Only tasks whose status is not older.
     after_time: Option<Timestamp>,
+    /// The last task of the page before.
     after: Option<Place>,
     page_size: u32,
 }
 
 impl<'l> Filter<'l> {
+    /// Validates the filters. Empty texts are absent, and the state "unspecified" is no filter.
+    ///
+    /// # Errors
+    ///
+    /// Returns `InvalidParams` that names the first invalid filter.
     fn read(list: &'l ListTasks) -> Result<Self, ServerError> {
         let set = |text: &'l Option<String>| text.as_deref().filter(|text| !text.is_empty());
         let state = set(&list.status).map(|name| TaskState::parse(name.into()));
@@ -196,10 +214,12 @@ impl<'l> Filter<'l> {
     }
 }
 
+/// Returns the token of a position: `base64url("{time} {id}")`.
 fn token(place: &Place) -> String {
     URL_SAFE_NO_PAD.encode(format!("{} {}", place.before.0, place.id))
 }
 
+/// Parses a token. Returns `None` for anything that [`token`] does not return.
 fn place(token: &str) -> Option<Place> {
     let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
     let (at, id) = text.split_once(' ')?;

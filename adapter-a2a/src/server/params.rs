@@ -1,8 +1,18 @@
-//! Parses the JSON parameters of requests into [`Call`]s: the inverse of what [`crate::jsonrpc`] and [`crate::rest`]
-//! encode.
+//! Parses the JSON parameters of requests into [`Call`]s: the inverse of what [`crate::jsonrpc`] and
+//! [`crate::rest`] encode.
 //!
-//! Members have their JSON names or those of the proto file, as for `ProtoJSON` parsers. Unknown ones are ignored (spec
-//! 5.7); one of the wrong type is named in the refusal.
+//! ```text
+//! Send, 1.0:           {"message":{…},"configuration":{"returnImmediately":true}}   ►  return_immediately: true
+//! Send, 0.3 JSON-RPC:  {"message":{…},"configuration":{"blocking":false}}           ►  return_immediately: true
+//! GetPush, 0.3:        {"id":"t","pushNotificationConfigId":"c"}                    ►  task_id: "t", id: "c"
+//! Get, 1.0:            {"id":7}                                                     ►  violation: `id` must be a string
+//! ```
+//!
+//! Members have their JSON names or those of the proto file, as for `ProtoJSON` parsers. Unknown ones are ignored
+//! (spec 5.7). Of known ones, all violations are collected, and named in one refusal with their paths
+//! (`configuration.historyLength`).
+//!
+//! Not here: whether ids exist, and the content of messages ([`check`](super::check)).
 
 use serde_json::{Map, Value};
 
@@ -11,7 +21,7 @@ use crate::call::{Call, ListTasks, PushConfig, SendMessage};
 use crate::version::{Binding, Version};
 use crate::wire::{Message, TaskState};
 
-/// The methods, independent of version.
+/// The methods, independent of version and binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Send,
@@ -28,7 +38,7 @@ pub(super) enum Method {
 }
 
 impl Method {
-    /// The names of both versions.
+    /// The names over JSON-RPC: of 1.0, and of 0.3 if it has the method.
     const NAMES: [(Self, &'static str, Option<&'static str>); 11] = [
         (Self::Send, "SendMessage", Some("message/send")),
         (Self::Stream, "SendStreamingMessage", Some("message/stream")),
@@ -58,7 +68,7 @@ pub fn method_names() -> impl Iterator<Item = &'static str> {
     Method::NAMES.iter().map(|(_, name, _)| *name)
 }
 
-/// The version and binding of the parameters.
+/// The version and binding of the parameters. Together they determine names and defaults.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spelling {
     pub(super) version: Version,
@@ -66,6 +76,10 @@ pub(super) struct Spelling {
 }
 
 /// Parses the call of a method from its parameters.
+///
+/// # Errors
+///
+/// Returns `InvalidParams` with all violations. A message that is missing or not readable is reported alone.
 pub(super) fn call(method: Method, params: &Map<String, Value>, by: Spelling) -> Result<Call, ServerError> {
     let mut fields = Fields { object: params, at: "", violations: Vec::new() };
     let is_v1 = by.version == Version::V1;
@@ -103,6 +117,8 @@ fn history(length: Option<u32>, by: Spelling) -> Option<u32> {
     length.filter(|length| by.version == Version::V1 || *length > 0)
 }
 
+/// Parses a message and its configuration. The proto file of 0.3 calls the message `request`; both names are
+/// accepted in 0.3.
 fn send(params: &Map<String, Value>, by: Spelling) -> Result<SendMessage, ServerError> {
     let message =
         params.get("message").or_else(|| params.get("request").filter(|_| by.version == Version::V03));
@@ -112,6 +128,7 @@ fn send(params: &Map<String, Value>, by: Spelling) -> Result<SendMessage, Server
     let mut send = SendMessage::new(read_message(message, by)?);
     let mut fields = Fields { object: params, at: "", violations: Vec::new() };
     send.metadata = fields.object("metadata").cloned();
+    // Without a configuration the response waits for the end of the task, in every version.
     let Some(configuration) = fields.object("configuration") else { return fields.finish(send) };
     let mut inner = Fields { object: configuration, at: "configuration.", violations: Vec::new() };
     send.accepted_output_modes = inner.texts("acceptedOutputModes");
@@ -134,6 +151,10 @@ fn send(params: &Map<String, Value>, by: Spelling) -> Result<SendMessage, Server
     fields.finish(send)
 }
 
+/// Parses a message with the reader of the wire model, so that requests and responses have one parser.
+///
+/// The message is written and parsed again because the model borrows from text; messages are small beside the run
+/// that they start.
 fn read_message(value: &Value, by: Spelling) -> Result<Message<'static>, ServerError> {
     if !value.is_object() {
         return Err(ServerError::invalid_field("message", "must be an object"));
@@ -164,6 +185,7 @@ fn check_contents(message: &Value) -> Result<(), ServerError> {
     Ok(())
 }
 
+/// Parses the filters of a list. Their values are validated by the list itself, for all bindings.
 fn list(fields: &mut Fields<'_>) -> ListTasks {
     ListTasks {
         context_id: fields.text("contextId"),
@@ -181,6 +203,7 @@ fn push(params: &Map<String, Value>, by: Spelling) -> Result<PushConfig, ServerE
     let mut fields = Fields { object: params, at: "", violations: Vec::new() };
     let task_id = fields.id("taskId");
     fields.finish(())?;
+    // Over REST of 0.3 the configuration can be inside of `config`, as in the request of gRPC.
     let outer = params.get("config").and_then(Value::as_object).unwrap_or(params);
     let inner = match by.version {
         Version::V1 => Some(params),
@@ -193,6 +216,8 @@ fn push(params: &Map<String, Value>, by: Spelling) -> Result<PushConfig, ServerE
     Ok(PushConfig { task_id, ..push_config(inner, at)? })
 }
 
+/// Parses the members of a push configuration. `at` is its path, for the names of violations. The address is
+/// checked later, for all bindings.
 fn push_config(object: &Map<String, Value>, at: &str) -> Result<PushConfig, ServerError> {
     let mut fields = Fields { object, at, violations: Vec::new() };
     let mut config = PushConfig {
@@ -208,6 +233,7 @@ fn push_config(object: &Map<String, Value>, at: &str) -> Result<PushConfig, Serv
     if let Some(authentication) = fields.object("authentication") {
         let at = format!("{at}authentication.");
         let mut inner = Fields { object: authentication, at: &at, violations: Vec::new() };
+        // 1.0 has one scheme, 0.3 a list, of which the first is used.
         let scheme = inner.text("scheme").or_else(|| inner.texts("schemes").into_iter().next());
         let credentials = inner.text("credentials").unwrap_or_default();
         config.authentication = scheme.map(|scheme| (scheme, credentials));
@@ -243,21 +269,26 @@ fn whole(number: f64) -> Option<u32> {
 
 /// Parses members and collects their errors. Empty and `null` count as absent.
 struct Fields<'p> {
+    /// The object whose members are parsed.
     object: &'p Map<String, Value>,
+    /// The path of the object, with a dot at its end; empty for the parameters themselves.
     at: &'p str,
     violations: Vec<FieldViolation>,
 }
 
 impl<'p> Fields<'p> {
+    /// Records a violation of a member.
     fn complain(&mut self, key: &str, description: &str) {
         let field = format!("{}{key}", self.at);
         self.violations.push(FieldViolation { field, description: description.to_owned() });
     }
 
+    /// Returns the value, or all violations as one refusal.
     fn finish<T>(self, read: T) -> Result<T, ServerError> {
         if self.violations.is_empty() { Ok(read) } else { Err(ServerError::invalid_fields(self.violations)) }
     }
 
+    /// Returns a member that is not `null`, in either spelling.
     fn get(&self, key: &str) -> Option<&'p Value> {
         member(self.object, key)
     }
@@ -270,6 +301,7 @@ impl<'p> Fields<'p> {
         }
     }
 
+    /// Parses a string. Another type is a violation; an empty string is absent.
     fn text(&mut self, key: &str) -> Option<String> {
         let value = self.get(key)?;
         if value.as_str().is_none() {
@@ -278,6 +310,7 @@ impl<'p> Fields<'p> {
         value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
+    /// Parses a required string. Exactly one violation is recorded if it is absent or of another type.
     fn id(&mut self, key: &str) -> String {
         let before = self.violations.len();
         let id = self.text(key);
@@ -298,6 +331,7 @@ impl<'p> Fields<'p> {
         count
     }
 
+    /// Parses a flag or its text, which queries contain.
     fn flag(&mut self, key: &str) -> Option<bool> {
         let value = self.get(key)?;
         let flag = match value {
@@ -311,6 +345,7 @@ impl<'p> Fields<'p> {
         flag
     }
 
+    /// Parses an object. Another type is a violation.
     fn object(&mut self, key: &str) -> Option<&'p Map<String, Value>> {
         let value = self.get(key)?;
         if value.as_object().is_none() {
@@ -319,6 +354,7 @@ impl<'p> Fields<'p> {
         value.as_object()
     }
 
+    /// Parses a list of strings. A list with another type in it is a violation as a whole.
     fn texts(&mut self, key: &str) -> Vec<String> {
         let Some(value) = self.get(key) else { return Vec::new() };
         let texts: Option<Vec<String>> = value

@@ -1,4 +1,13 @@
 //! [`ItemPayloads`]: encodes a task's stream as payloads of a binding, for a transport.
+//!
+//! ```text
+//! TaskStream ── item ──► envelope and dialect of the client ──► PayloadSink: bytes of one server-sent event
+//!            └─ error ─► the same, as an event named `error`; the stream ends after it
+//! ```
+//!
+//! A chunk of the answer, which most items are, is written from its shared parts, without building an item. The
+//! transport calls [`PayloadStream::poll_payload`] when it can write, so a slow client delays nothing but its own
+//! stream.
 
 use std::task::{Context, Poll, ready};
 
@@ -12,12 +21,15 @@ use crate::encode::{ChunkWriter, Envelope};
 use crate::version::{Binding, EVENT_STREAM, Version};
 use crate::wire::Dialect;
 
-/// Encodes the items of a stream.
+/// Encodes the items of a stream. Dropping it removes the watcher; the task continues.
 pub struct ItemPayloads {
+    /// The watcher of the task.
     items: TaskStream,
+    /// The version of the client, which determines the form of errors.
     version: Version,
     dialect: Dialect,
     envelope: Envelope,
+    /// Keeps what the chunks of a block have in common in encoded form.
     chunks: ChunkWriter,
 }
 
@@ -28,7 +40,8 @@ impl std::fmt::Debug for ItemPayloads {
 }
 
 impl ItemPayloads {
-    /// Returns the payloads of a stream for a client of that version.
+    /// Returns the payloads of a stream for a client of that version. The envelope determines the binding, and
+    /// both determine the dialect.
     pub fn new(items: TaskStream, version: Version, envelope: Envelope) -> Self {
         let binding = match &envelope {
             Envelope::JsonRpc(_) => Binding::JsonRpc,
@@ -37,6 +50,7 @@ impl ItemPayloads {
         Self { items, version, dialect: binding.dialect(version), envelope, chunks: ChunkWriter::default() }
     }
 
+    /// Returns the payload of an error, in the form that the binding has for errors of unary calls.
     fn error(&self, error: &ServerError) -> Value {
         match &self.envelope {
             Envelope::JsonRpc(id) => {
@@ -48,6 +62,7 @@ impl ItemPayloads {
 }
 
 impl PayloadStream for ItemPayloads {
+    /// Writes at most one payload per call. Returns `false` at the end of the stream.
     fn poll_payload(&mut self, cx: &mut Context<'_>, sink: &mut dyn PayloadSink) -> Poll<bool> {
         let Some(item) = ready!(self.items.poll_item(cx)) else { return Poll::Ready(false) };
         let Self { envelope, dialect, chunks, .. } = self;

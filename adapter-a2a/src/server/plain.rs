@@ -36,7 +36,8 @@ use crate::wire::{
     TaskState, TaskStatus, Text,
 };
 
-/// Converts one task for one client.
+/// Converts one task for one client. It must be given every item of the stream, or a snapshot and every item
+/// after it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PlainView {
     artifacts: IndexMap<String, Seen, RandomState>,
@@ -58,9 +59,11 @@ pub(super) struct PlainView {
 #[derive(Debug, Clone)]
 struct Seen {
     shows: Shows,
+    /// The name of the artifact, which only its first chunk contains.
     name: Text<'static>,
     /// The text so far, or `None` if it is too long.
     text: Option<String>,
+    /// Set once the client received text of it: the next chunk is appended.
     is_begun: bool,
 }
 
@@ -79,6 +82,7 @@ enum Shows {
 }
 
 impl PlainView {
+    /// Returns a view that has seen nothing, and holds at most that many bytes of text.
     pub(super) fn new(max_bytes: usize) -> Self {
         Self { max_bytes, ..Self::default() }
     }
@@ -210,10 +214,12 @@ impl PlainView {
         self.artifacts.insert(id, seen);
     }
 
+    /// Returns the id under which the client knows an artifact.
     fn shown_id<'v>(&'v self, id: &'v str) -> &'v str {
         self.shown_as.get(id).map_or(id, String::as_str)
     }
 
+    /// Converts a status. A status that consisted of thinking or marks only is not sent, unless it ends the turn.
     fn status(&mut self, mut update: StatusUpdate<'static>, out: &mut VecDeque<StreamItem<'static>>) {
         update.metadata = without_mark(update.metadata);
         let told = update.status.message.is_some();
@@ -246,6 +252,7 @@ impl PlainView {
         }
     }
 
+    /// Converts an artifact or a chunk of one.
     fn artifact(&mut self, mut update: ArtifactUpdate<'static>, out: &mut VecDeque<StreamItem<'static>>) {
         let id = update.artifact.artifact_id.to_string();
         if !update.append || !self.artifacts.contains_key(&id) {
@@ -261,6 +268,8 @@ impl PlainView {
             Shows::Answer => {
                 let has_words = update.artifact.parts.iter().any(|part| !is_empty(part));
                 self.has_answer |= has_words;
+                // An empty chunk opens or ends an artifact; a plain client needs neither, unless it has text to
+                // end.
                 let ends = update.last_chunk && seen.is_begun;
                 if !has_words && !ends {
                     return;
@@ -283,6 +292,8 @@ impl PlainView {
         }
     }
 
+    /// Appends the text of a chunk to what is held of its artifact. Beyond the limit, the text of that artifact
+    /// is dropped.
     fn extend(&mut self, id: &str, more: &Artifact<'static>) {
         let Some(seen) = self.artifacts.get_mut(id) else { return };
         if !matches!(seen.shows, Shows::Answer | Shows::SubAgent(_)) {
@@ -369,6 +380,7 @@ fn message(mut message: Message<'static>) -> Option<Message<'static>> {
     Some(message)
 }
 
+/// Returns `true` for a part that its metadata mark as thinking.
 fn is_thought(part: &Part<'static>) -> bool {
     let metadata = part.metadata.as_ref().and_then(Raw::to_object);
     metadata.is_some_and(|metadata| metadata.get("thought") == Some(&Value::Bool(true)))

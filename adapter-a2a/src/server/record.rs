@@ -1,8 +1,16 @@
 //! The recorder: folds the events of one run into its task as they arrive, with or without watchers.
 //!
-//! There is one recorder per run, from its start to its end; it holds the run's events, so a run is never unwatched and
-//! a client that disconnects stops nothing. Its cost per event does not depend on the length of the task. If the events
-//! are cut while the log has more of them, they are read again: the run may continue at another replica.
+//! ```text
+//! events of the run ──► fold: Items ──► Folded (the task), queues of push notifications
+//!         │ cut                │ first content: the response is a task, or a message
+//!         ▼                    └ terminal event: the turn has ended, waiting calls are woken
+//!  ask_again ── the log has more? yes: read on; no: the run was lost, the task fails
+//! ```
+//!
+//! There is one recorder per run, from its start to its end; it holds the run's events, so a run is never
+//! unwatched and a client that disconnects stops nothing. Its cost per event does not depend on the length of the
+//! task. If the events are cut while the log has more of them, they are read again: the run may continue at
+//! another replica.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -21,7 +29,7 @@ use crate::wire::{Message, Role, StreamItem, Text};
 /// The pause before events that were cut are read again.
 const CUT_PAUSE: Duration = Duration::from_millis(500);
 
-/// The events of a run before its recorder started.
+/// The events of a run before its recorder started: those that were in the log when the task was read from it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Past {
     /// The number of the last such event.
@@ -39,18 +47,19 @@ impl Past {
     }
 }
 
-/// Folds one run.
+/// Folds one run into one turn of a task.
 pub(super) struct Recorder {
     pub(super) server: AgentServer,
     pub(super) entry: Arc<TaskEntry>,
     pub(super) caller: Caller,
+    /// The index of the turn in the task.
     pub(super) turn: usize,
     pub(super) run: RunId,
     pub(super) past: Past,
 }
 
 impl Recorder {
-    /// Records until the run ends.
+    /// Records until the run ends. A run that was lost ends as a failure, so that no task works without end.
     pub(super) async fn record(self, mut events: EventStream) {
         let mut items = Vec::new();
         let mut last = 0;
@@ -63,6 +72,7 @@ impl Recorder {
                     return;
                 }
             }
+            // The events ended without a terminal event.
             match self.ask_again(last).await {
                 Some(more) => events = more,
                 None => break,
@@ -85,7 +95,9 @@ impl Recorder {
         if event.number <= self.past.head { self.past.opened_at } else { shared.host.now() }
     }
 
-    /// Returns the events after `last`, as soon as the log can be read, or `None` if it has no more.
+    /// Returns the events after `last`, as soon as the log can be read, or `None` if it has no more, if there is
+    /// no log, or if the task was dropped. Waits as long as the log cannot be read: an error is no evidence that
+    /// the run has ended.
     async fn ask_again(&self, last: u64) -> Option<EventStream> {
         let shared = &self.server.shared;
         let log = shared.host.task_log()?;
@@ -95,6 +107,7 @@ impl Recorder {
             }
             shared.host.sleep(CUT_PAUSE).await;
             match log.run(&self.entry.owner, &shared.agent, &self.run).await {
+                // Still open, or closed with events that were not read yet.
                 Ok(Some(run)) if run.closed_at.is_none() || run.head > last => {}
                 Ok(_) => return None,
                 Err(_) => continue,
@@ -105,21 +118,27 @@ impl Recorder {
         }
     }
 
+    /// Folds one event under the lock of the task, then notifies those who wait for it, outside of the lock.
+    ///
+    /// `items` is a buffer that is reused from event to event.
     fn fold(&self, event: &NumberedEvent, at: Timestamp, items: &mut Vec<StreamItem<'static>>) {
         items.clear();
         let is_end = event.event.is_terminal();
         let mut state = self.entry.lock();
         state.is_cut = false;
+        // A chunk of the answer is appended in place, without an item, if no receiver needs the item.
         let chunk = state.takes_chunks().then(|| state.maker.chunk(&event.event)).flatten();
         match chunk {
             Some(chunk) => state.folded.add_chunk(chunk, &self.server.shared.config.limits),
             None => state.maker.convert(&event.event, items),
         }
+        // The last event that was in the log when the task was requested: callers can be answered now.
         let has_caught_up = self.past.is_last && event.number >= self.past.head && !state.reading.is_done();
         if has_caught_up {
             state.reading = Reading::Done;
         }
         let mut changed = is_end || has_caught_up;
+        // The first content decides whether the response is a task or a message.
         if matches!(state.reply, Reply::Undecided) {
             match hint(&event.event) {
                 Hint::None => {}
@@ -130,6 +149,7 @@ impl Recorder {
                 Hint::Message => state.reply = Reply::Message(Box::new(self.draft())),
             }
         }
+        // A message has no task: nothing is folded, and no push notification is sent.
         if let Reply::Message(draft) = &mut state.reply {
             draft.handle(&event.event);
         } else {
@@ -141,6 +161,7 @@ impl Recorder {
         if let Some(turn) = state.turns.get_mut(self.turn) {
             turn.folded = event.number;
         }
+        // A call waits until this event is folded ([`TaskEntry::caught_up`]).
         changed |= state.wanted.take_if(|wanted| event.number >= *wanted).is_some();
         let calls_back = !state.pushes.is_empty();
         drop(state);
@@ -155,7 +176,8 @@ impl Recorder {
         }
     }
 
-    /// Folds items; the last status of a run is its end.
+    /// Folds items into the task and queues them for receivers of push notifications. Statuses get the time `at`;
+    /// the last status of a run is the end of its turn.
     fn apply(&self, state: &mut TaskState, at: Timestamp, items: &mut Vec<StreamItem<'static>>) {
         let limits = &self.server.shared.config.limits;
         let queue = self.server.shared.config.push.queue;
@@ -177,6 +199,7 @@ impl Recorder {
         }
     }
 
+    /// Returns an empty message of the agent, with a new id.
     fn draft(&self) -> MessageDraft {
         let message = Message {
             message_id: Text::from(self.server.shared.host.new_id()),
@@ -188,6 +211,7 @@ impl Recorder {
     }
 }
 
+/// Returns the interrupts with which a run ended.
 fn questions(event: &BlockEvent) -> Vec<aqueduct_core::Interrupt> {
     match event {
         BlockEvent::RunFinished(finished) => {

@@ -1,4 +1,11 @@
 //! Responses without a task: an agent whose first content is [`MESSAGE_REPLY`] responds with one message.
+//!
+//! ```text
+//! Custom("a2a.message"), text "Hi", RunFinished  ►  {"message": {"role": "ROLE_AGENT", "parts": [{"text": "Hi"}]}}
+//! text "Hi", RunFinished                         ►  {"task": {…}}
+//! ```
+//!
+//! Until the first content the form is undecided; the server waits `ServerConfig::reply_window` for it.
 
 use aqueduct_core::block::Custom;
 use aqueduct_core::{BlockEvent, Channel, ContentBlock, RunOutcome, SpanKind};
@@ -25,6 +32,8 @@ pub(super) enum Hint {
     Task,
 }
 
+/// Returns what an event shows about the form of the response. Any content but [`MESSAGE_REPLY`] shows that it is
+/// a task; so does the end of the run.
 pub(super) fn hint(event: &BlockEvent) -> Hint {
     match event {
         BlockEvent::Custom(custom) if &*custom.name == MESSAGE_REPLY => Hint::Message,
@@ -75,6 +84,7 @@ impl MessageDraft {
         }
     }
 
+    /// Appends to the last text of the message, or begins one.
     fn append(&mut self, words: &str) {
         match self.message.parts.last_mut().map(|part| &mut part.content) {
             Some(Content::Text(text)) => text.0.to_mut().push_str(words),
@@ -82,6 +92,8 @@ impl MessageDraft {
         }
     }
 
+    /// Ends the message. A run that was interrupted or cancelled, or that produced no content, has no valid
+    /// message.
     fn finish(&mut self, outcome: RunOutcome) {
         self.message.parts.retain(|part| !matches!(&part.content, Content::Text(text) if text.is_empty()));
         self.outcome = Some(match outcome {

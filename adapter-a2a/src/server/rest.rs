@@ -1,6 +1,16 @@
 //! HTTP+JSON: the routes of both versions.
 //!
-//! `:subscribe` is accepted by `GET` and by `POST` (the proto file and the text of the specification disagree).
+//! ```text
+//! GET  /tasks/t?historyLength=2         1.0  ►  Method::Get,       {"id": "t", "historyLength": "2"}
+//! POST /acme/message:send {…}           1.0  ►  Method::Send,      {…}, tenant "acme"
+//! GET  /v1/tasks/t:subscribe            0.3  ►  Method::Subscribe, {"id": "t"}
+//! ```
+//!
+//! A request becomes one object of parameters, from its path, its query or its body, which the reader of JSON-RPC
+//! parameters parses too ([`params`](super::params)). Members of the path take precedence over those of the body.
+//!
+//! `:subscribe` is accepted by `GET` and by `POST` (the proto file and the text of the specification disagree). A
+//! path that begins with `/v1` is one of 0.3, so `v1` cannot be a tenant.
 
 use serde_json::{Map, Value};
 
@@ -18,14 +28,17 @@ use crate::wire::ErrorKind;
 /// The method and parameters of a path.
 #[derive(Debug, PartialEq)]
 struct Route {
+    /// The version whose routes contain the path.
     version: Version,
+    /// The segment before the route, in 1.0; empty if there is none.
     tenant: String,
     method: Method,
     /// Members that the path contains.
     named: Vec<(&'static str, String)>,
 }
 
-/// Handles a request.
+/// Handles a request. Returns the version too: the caller writes the headers of that version. A refusal is a
+/// response with the HTTP status of the error.
 pub(super) async fn answer(
     server: &AgentServer,
     call: &HttpCall<'_>,
@@ -40,10 +53,17 @@ pub(super) async fn answer(
     (answer, version)
 }
 
+/// Returns `true` for a path of 0.3.
 fn is_v03(path: &str) -> bool {
     path == "/v1" || path.starts_with("/v1/")
 }
 
+/// Identifies the caller, parses the request and calls the server, in this order: unauthenticated callers do not
+/// learn which paths exist.
+///
+/// # Errors
+///
+/// Returns the refusal for the caller.
 async fn respond(
     server: &AgentServer,
     call: &HttpCall<'_>,
@@ -54,12 +74,14 @@ async fn respond(
     let by = Spelling { version, binding: Binding::HttpJson };
     let mut beside = context(call, version)?;
     let mut params = params(call, method)?;
+    // The tenant of the path takes precedence over that of the body.
     if let Some(Value::String(tenant)) = params.get("tenant") {
         beside.tenant.clone_from(tenant);
     }
     if !tenant.is_empty() {
         beside.tenant = tenant;
     }
+    // The path wins over a member of the body with the same name.
     for (key, value) in named {
         params.insert(key.to_owned(), value.into());
     }
@@ -76,8 +98,15 @@ async fn respond(
     })
 }
 
-/// Returns the members of the body, or of the query for requests without a body.
+/// Returns the members of the body, or of the query for requests without a body. Values of a query are strings;
+/// the reader accepts numbers and flags in that form.
+///
+/// # Errors
+///
+/// Returns `ContentTypeNotSupported` for a body of another media type, `Parse` if the body is not JSON, and
+/// `InvalidRequest` if it is not an object.
 fn params(call: &HttpCall<'_>, method: Method) -> Result<Map<String, Value>, ServerError> {
+    // A `POST` that needs no body (cancel, subscribe) may have none, and then no content type either.
     let takes_body = matches!(method, Method::Send | Method::Stream | Method::CreatePush);
     if call.method != "POST" || (call.body.is_empty() && !takes_body) {
         let pairs = query_pairs(call.query).filter(|(key, _)| key != "A2A-Version");
@@ -95,11 +124,17 @@ fn params(call: &HttpCall<'_>, method: Method) -> Result<Map<String, Value>, Ser
 }
 
 impl Route {
+    /// Finds the route of a path.
+    ///
+    /// # Errors
+    ///
+    /// Returns `MethodNotFound` if no route matches, with the path, shortened.
     fn find(verb: &str, path: &str) -> Result<Self, ServerError> {
         let unknown = || {
             let shown: String = path.chars().take(120).collect();
             ServerError::new(ErrorKind::MethodNotFound, format!("there is no {verb} {shown}"))
         };
+        // Segments are decoded after the split: an encoded slash belongs to an id.
         let mut segments: Vec<String> = path.trim_start_matches('/').split('/').map(decode).collect();
         let version = if is_v03(path) { Version::V03 } else { Version::V1 };
         let mut tenant = String::new();
@@ -113,6 +148,8 @@ impl Route {
         Ok(Self { version, tenant, method, named })
     }
 
+    /// Returns the method of a path below the tenant or the prefix of 0.3, and the members that the path
+    /// contains, by the names of the version's parameters.
     fn method(
         verb: &str,
         segments: &[&str],
@@ -157,6 +194,7 @@ pub(super) fn query_value(query: Option<&str>, name: &str) -> Option<String> {
     query_pairs(query).find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
+/// Returns the decoded pairs of a query. `+` is a space.
 fn query_pairs(query: Option<&str>) -> impl Iterator<Item = (String, String)> {
     let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     pairs.map(|pair| {

@@ -1,4 +1,15 @@
 //! Encodes responses and refusals as JSON, in the form of each version and binding.
+//!
+//! | | 1.0 | 0.3 JSON-RPC | 0.3 REST |
+//! |---|---|---|---|
+//! | task of a message | `{"task": {…}}` | `{"kind": "task", …}` | `{"task": {…}}` |
+//! | task of `GetTask` | `{…}` | `{"kind": "task", …}` | `{…}` |
+//! | push configuration | flat | `{"taskId", "pushNotificationConfig"}` | `{"name", "pushNotificationConfig"}` |
+//! | list of these | `{"configs": […]}` | `[…]` | `{"configs": […]}` |
+//! | deletion | `null`, over REST `{}` | `null` | `{}` |
+//! | error | code, message, typed details | code, message | `{"message"}` |
+//!
+//! Not here: the JSON-RPC envelope and the HTTP status, which the bindings write.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +20,8 @@ use crate::jsonrpc::push_json;
 use crate::version::{Binding, Version};
 use crate::wire::{Dialect, StreamItem};
 
-/// Encodes the response of a call that is not a stream.
+/// Encodes the response of a call that is not a stream. `is_send` is set for the call that sends a message: its
+/// response can be a task or a message, and must name which.
 pub(super) fn json(answer: Answer, by: Spelling, is_send: bool) -> Value {
     let dialect = by.binding.dialect(by.version);
     match answer {
@@ -33,6 +45,7 @@ pub(super) fn json(answer: Answer, by: Spelling, is_send: bool) -> Value {
     }
 }
 
+/// Encodes a page of tasks. `nextPageToken` is always present (spec 3.1.4), empty on the last page.
 fn page_json(page: &TaskPage, dialect: Dialect) -> Value {
     json!({
         "tasks": page.tasks.iter().map(|task| task.to_json(dialect)).collect::<Vec<_>>(),
@@ -42,6 +55,7 @@ fn page_json(page: &TaskPage, dialect: Dialect) -> Value {
     })
 }
 
+/// Encodes a stored push configuration, with the name of its task.
 fn push_result(config: &PushConfig, by: Spelling) -> Value {
     let inner = push_json(config, by.version);
     match (by.version, by.binding) {
@@ -68,7 +82,7 @@ pub(super) fn rpc_error(error: &ServerError, version: Version) -> Value {
     Value::Object(object)
 }
 
-/// Returns the body of a REST refusal.
+/// Returns the body of a REST refusal. 1.0: `google.rpc.Status` as JSON in `error`. 0.3: the message alone.
 pub(super) fn rest_error(error: &ServerError, version: Version) -> Value {
     match version {
         Version::V1 => json!({"error": {

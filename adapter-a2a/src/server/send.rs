@@ -7,6 +7,15 @@
 //! | an interrupted task | the reply to its interrupts: another run of the same task |
 //! | a task that has ended, or works and is not interrupted | refused (-32004) |
 //! | a task and another context than its own | refused (-32602) |
+//!
+//! ```text
+//! send, send_streaming ─► begin ─┬─► begin_task: new entry in the store ─► service.start ─► recorder of turn 0
+//!                                └─► follow_up: claim ─► service.start ─► begin_turn ──────► recorder of turn n
+//! ```
+//!
+//! Invariants: every run that starts has a recorder, so a caller that disconnects stops nothing; at most one
+//! message continues an interrupted task at a time ([`Claim`] at this replica, the id of the run among replicas);
+//! a message that is refused changes no task.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,23 +43,30 @@ use crate::wire::{Content, ErrorKind, Message, Part, Raw, StateClass, Task, Task
 /// How often the log is read for a turn that another replica starts, and the pause between: together longer than an
 /// append that is retried once.
 const TURN_LOOKS: usize = 20;
+/// The pause between two readings of the log.
 const TURN_PAUSE: Duration = Duration::from_millis(100);
 
-/// A turn that has started.
+/// A turn that has started. Its recorder runs already.
 struct Begun {
     entry: Arc<TaskEntry>,
+    /// The index of the turn in the task.
     turn: usize,
-    /// The task at that time.
+    /// The task at that time: the first item of a stream.
     first: Task<'static>,
 }
 
 /// The right to start the next turn of an interrupted task, until it is dropped.
+///
+/// It is held over the call of the service, which can take long; the lock of the task is not. Dropping it, also
+/// when the caller disconnects in between, lets another message try.
 struct Claim {
     entry: Arc<TaskEntry>,
+    /// The interrupts that the message replies to.
     questions: Vec<Interrupt>,
     turn: usize,
     /// The run of the turn.
     run: RunId,
+    /// The run whose interrupts are answered: the last turn that has a run.
     parent: Option<RunId>,
 }
 
@@ -61,7 +77,13 @@ impl Drop for Claim {
 }
 
 impl AgentServer {
-    /// Sends a message and returns the complete response.
+    /// Sends a message and returns the complete response: a message, or the task when its turn has ended (spec:
+    /// terminal or interrupted), or at once if the client asked for that.
+    ///
+    /// # Errors
+    ///
+    /// Returns what [`Self::begin`] refuses, and the error of an agent that declared a message and did not finish
+    /// it.
     pub(super) async fn send(
         &self,
         caller: Caller,
@@ -81,7 +103,12 @@ impl AgentServer {
         }
     }
 
-    /// Sends a message and returns the stream of the turn.
+    /// Sends a message and returns the stream of the turn. The first item contains as much history as the client
+    /// asked for.
+    ///
+    /// # Errors
+    ///
+    /// Returns what [`Self::begin`] refuses. Later errors are items of the stream.
     pub(super) async fn send_streaming(
         &self,
         caller: Caller,
@@ -98,6 +125,13 @@ impl AgentServer {
         Ok(Answer::Stream(Watcher::of_turn(&self.shared, &entry, caller, turn, first)))
     }
 
+    /// Validates a message, and starts a task or a turn of one.
+    ///
+    /// # Errors
+    ///
+    /// Returns `InvalidParams` for an invalid message or push address, `ContentTypeNotSupported` for media types
+    /// that the agent does not have, `TaskNotFound` for a task of another principal, and the refusals of
+    /// [`Self::begin_task`] and [`Self::follow_up`].
     async fn begin(
         &self,
         caller: &Caller,
@@ -122,6 +156,12 @@ impl AgentServer {
         }
     }
 
+    /// Starts a task. The id of its first run is the id of the task.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Unavailable` if the store is full of working tasks, and what the service refuses. Nothing stays
+    /// behind then but a push configuration in the log, whose courier ends when it finds no run.
     async fn begin_task(
         &self,
         caller: &Caller,
@@ -163,6 +203,12 @@ impl AgentServer {
         }
     }
 
+    /// Starts another turn of an interrupted task: a run that resumes the one before with the replies.
+    ///
+    /// # Errors
+    ///
+    /// Returns `InvalidParams` for another context, `UnsupportedOperation` if the task is not interrupted, is
+    /// being answered, or has had `TaskLimits::turns` messages, and what the service refuses.
     async fn follow_up(
         &self,
         caller: &Caller,
@@ -189,6 +235,7 @@ impl AgentServer {
         name_task(&mut send.message, &entry.id, &entry.context_id);
         let mut input = run_input(&send, &entry.context_id, &claim.run, context);
         input.parent_run_id.clone_from(&claim.parent);
+        // The record makes the run a turn of the task for every replica that reads the log.
         input.resume = replies(&claim.questions, &send.message.parts);
         input.record = Some(Arc::new(record(&entry.id, Some(&send.message))));
         let started = shared.service.start(caller, &shared.agent, input).await;
@@ -229,7 +276,14 @@ impl AgentServer {
         Err(answered_elsewhere(entry))
     }
 
-    /// Ends an interrupted task, which has no run that could be cancelled.
+    /// Ends an interrupted task, which has no run that could be cancelled. With a log, a run is logged that
+    /// declines all interrupts and is cancelled, so that other replicas see the end. Returns the index of the
+    /// turn that ends the task.
+    ///
+    /// # Errors
+    ///
+    /// Returns `UnsupportedOperation` if the task is not interrupted any more, or if another message was accepted
+    /// first.
     pub(super) async fn dismiss(
         &self,
         caller: &Caller,
@@ -255,6 +309,7 @@ impl AgentServer {
         Ok(turn)
     }
 
+    /// Spawns the recorder of a run that was started here.
     fn record(&self, caller: &Caller, entry: &Arc<TaskEntry>, turn: usize, started: StartedRun) {
         let (server, entry, caller) = (self.clone(), Arc::clone(entry), caller.clone());
         let recorder = Recorder { server, entry, caller, turn, run: started.run_id, past: Past::none() };
@@ -274,6 +329,8 @@ impl AgentServer {
         Err(ServerError::new(ErrorKind::ContentTypeNotSupported, words))
     }
 
+    /// Checks that the agent can respond in one of the media types that the client accepts. A client that names
+    /// none accepts all.
     fn check_output_modes(&self, accepted: &[String]) -> Result<(), ServerError> {
         let offered = &self.shared.config.output_modes;
         let is_served = |mode: &String| offered.iter().any(|offer| media_type_fits(mode, offer));
@@ -287,6 +344,10 @@ impl AgentServer {
 }
 
 /// Claims an interrupted task for a message.
+///
+/// # Errors
+///
+/// Returns `UnsupportedOperation` if the task has ended, works, or is claimed.
 fn claim(entry: &Arc<TaskEntry>) -> Result<Claim, ServerError> {
     let mut state = entry.lock();
     let refuse = |words: &str| {
@@ -314,6 +375,7 @@ fn claim(entry: &Arc<TaskEntry>) -> Result<Claim, ServerError> {
     }
 }
 
+/// Returns the task as it is now, with that much history.
 fn task_answer(entry: &TaskEntry, history: Option<u32>) -> Answer {
     Answer::Task(Box::new(entry.lock().folded.snapshot(history, true)))
 }
@@ -332,12 +394,13 @@ fn not_continued(entry: &TaskEntry, error: aqueduct_core::service::ServiceError)
     if error.kind == RefusalKind::Conflict { answered_elsewhere(entry) } else { not_started(error) }
 }
 
+/// Returns the refusal of a message that lost against another one, at this replica or at another.
 fn answered_elsewhere(entry: &TaskEntry) -> ServerError {
     let words = format!("task {} is being answered by another message: ask for it with GetTask", entry.id);
     ServerError::new(ErrorKind::UnsupportedOperation, words)
 }
 
-/// Adds the ids of task and context to a message for the history.
+/// Adds the ids of task and context to a message for the history: a client that starts a task does not know them.
 fn name_task(message: &mut Message<'static>, task_id: &str, context_id: &str) {
     message.task_id = Text::from(task_id.to_owned());
     message.context_id = Text::from(context_id.to_owned());
@@ -355,7 +418,8 @@ fn media_type_fits(accepted: &str, offered: &str) -> bool {
         || (accepted.ends_with("/*") && group(&accepted) == group(&offered))
 }
 
-/// Returns the input of a run.
+/// Returns the input of a run: one user message, the request's other members under `forwarded.a2a`, and the data
+/// of a frontend in the message's metadata ([`frontend::take_given`]).
 fn run_input(send: &SendMessage, context_id: &str, run_id: &RunId, context: &CallContext) -> RunInput {
     let message = &send.message;
     let mut said = CanonicalMessage::new(CanonicalRole::User);
@@ -371,7 +435,7 @@ fn run_input(send: &SendMessage, context_id: &str, run_id: &RunId, context: &Cal
     input
 }
 
-/// Returns the members of the request beside the message.
+/// Returns the members of the request beside the message, as `{"a2a": {…}}`, or `null` if there are none.
 fn forwarded(send: &SendMessage, context: &CallContext) -> Value {
     let mut beside = Map::new();
     if let Some(metadata) = &send.metadata {
@@ -433,6 +497,7 @@ fn replies(questions: &[Interrupt], parts: &[Part<'static>]) -> Vec<InterruptRep
     questions.iter().enumerate().map(reply).collect()
 }
 
+/// Returns a part as the payload of a reply: text as a string, data as it is, a file as JSON of 1.0.
 fn payload(part: &Part<'static>) -> Value {
     match &part.content {
         Content::Text(text) => text.as_str().into(),

@@ -1,8 +1,17 @@
 //! [`TaskStore`]: the tasks of one agent, with limits.
 //!
-//! A task is *at rest* when it has ended or is interrupted. At a limit, of tasks or of their bytes, the task that ended
-//! first is dropped, then the one that has been interrupted longest; working tasks are never dropped. A task that has
-//! been at rest longer than `keep` is dropped at the next call. A dropped task is as unknown as one that never existed.
+//! ```text
+//! insert ─► working ── handle_rest: ended or interrupted ──► at rest ── expire, make_room ──► dropped (watchers: error)
+//!              ▲                                                │
+//!              └────────── handle_rest: another turn ───────────┘
+//! ```
+//!
+//! A task is *at rest* when it has ended or is interrupted. At a limit, of tasks or of their bytes, the task that
+//! ended first is dropped, then the one that has been interrupted longest; working tasks are never dropped. A
+//! task that has been at rest longer than `keep` is dropped at the next call. A dropped task is as unknown as one
+//! that never existed; with a log, it is read from there again.
+//!
+//! Locks: the lock of the store is never held while that of a task is taken.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +23,8 @@ use super::config::TaskLimits;
 use super::task::TaskEntry;
 use crate::wire::{ErrorKind, StateClass};
 
-/// The time at which a task came to rest; interrupted tasks sort after those that have ended.
+/// The time at which a task came to rest. The order is that in which tasks are dropped: those that have ended
+/// before interrupted ones, then by time; the id makes keys unique.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct RestKey {
     waits: bool,
@@ -22,11 +32,14 @@ struct RestKey {
     id: String,
 }
 
+/// The tasks and their indexes. `at_rest` and `rest_of` contain the same tasks.
 #[derive(Debug, Default)]
 struct Tasks {
     by_id: HashMap<String, Arc<TaskEntry>>,
     at_rest: BTreeSet<RestKey>,
+    /// The keys by task, to find a task in `at_rest`.
     rest_of: HashMap<String, Rest>,
+    /// The number of tasks per owner; an owner without tasks has no entry.
     of_owner: HashMap<String, usize>,
     /// The bytes of tasks at rest.
     bytes: usize,
@@ -55,7 +68,13 @@ impl TaskStore {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a task, and drops others if necessary. Returns the stored one, which is another task if the id is in use.
+    /// Stores a task, and drops others if necessary. Returns the stored one, which is another task if the id is
+    /// in use: two calls can read the same task from the log at once.
+    ///
+    /// # Errors
+    ///
+    /// Returns `TaskNotFound` if the id belongs to another owner, and `Unavailable` if a limit is reached and all
+    /// tasks work.
     pub(super) fn insert(&self, entry: &Arc<TaskEntry>) -> Result<Arc<TaskEntry>, ServerError> {
         let mut tasks = self.lock();
         if let Some(kept) = tasks.by_id.get(&entry.id) {
@@ -86,18 +105,20 @@ impl TaskStore {
         Ok(Arc::clone(entry))
     }
 
-    /// Drops a task.
+    /// Drops a task: its run did not start, or it could not be read.
     pub(super) fn remove(&self, id: &str) {
         let removed = self.lock().remove(id);
         forget(removed);
     }
 
-    /// Drops tasks that have been at rest too long.
+    /// Drops tasks that have been at rest too long. Called with every call, in place of a timer: its cost is that
+    /// of the dropped tasks.
     pub(super) fn expire(&self, now: Timestamp) {
         let keep = i64::try_from(self.limits.keep.as_millis()).unwrap_or(i64::MAX);
         let before = now.0.saturating_sub(keep);
         let mut forgotten = Vec::new();
         let mut tasks = self.lock();
+        // The two groups are sorted by time, each for itself.
         for waits in [false, true] {
             let oldest = RestKey { waits, since: i64::MIN, id: String::new() };
             while let Some(key) = tasks.at_rest.range(&oldest..).next()
@@ -118,17 +139,19 @@ impl TaskStore {
         found.filter(|entry| entry.lock().is_visible()).ok_or_else(|| ServerError::task_not_found(id))
     }
 
-    /// Returns all tasks of an owner, in no particular order.
+    /// Returns all tasks of an owner, in no particular order. Linear in the tasks of all owners.
     pub(super) fn of_owner(&self, owner: &str) -> Vec<Arc<TaskEntry>> {
         self.lock().by_id.values().filter(|entry| entry.owner == owner).cloned().collect()
     }
 
-    /// Records that a task came to rest, or works again.
+    /// Records that a task came to rest, or works again. Its size is measured here, once per turn, and not per
+    /// event.
     pub(super) fn handle_rest(&self, entry: &TaskEntry) {
         let state = entry.lock();
         let (class, since, bytes) = (state.class(), state.updated_at.0, state.folded.size());
         drop(state);
         let mut tasks = self.lock();
+        // Dropped in the meantime.
         if !tasks.by_id.contains_key(&entry.id) {
             return;
         }
@@ -169,6 +192,7 @@ impl Tasks {
         }
     }
 
+    /// Removes a task from all indexes.
     fn remove(&mut self, id: &str) -> Option<Arc<TaskEntry>> {
         self.handle_work(id);
         let entry = self.by_id.remove(id)?;

@@ -8,9 +8,17 @@
 //!   done
 //! ```
 //!
-//! Invariants: every watcher has its own cursor, so none waits for another and none loses anything; the last status of a
-//! turn is sent only after it is folded, so a client that asks for the task afterwards finds it there; a snapshot holds
-//! what any watcher was sent; a gap is an error and never silence.
+//! | state | waits for |
+//! |---|---|
+//! | deciding | the form of the response: a task or a message (streams of a message only) |
+//! | opening | the events of the turn's run, after the last one that was sent |
+//! | live | the next event; if they are cut, they are opened once more |
+//! | settling | the recorder, until it has folded the end of the turn |
+//! | waiting | another turn, at this replica or (shared log) at another one |
+//!
+//! Invariants: every watcher has its own cursor, so none waits for another and none loses anything; the last
+//! status of a turn is sent only after it is folded, so a client that asks for the task afterwards finds it
+//! there; a snapshot holds what any watcher was sent; a gap is an error and never silence.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -38,7 +46,7 @@ pub(super) enum Until {
     Task,
 }
 
-/// The form of a response.
+/// The form of a response, once it is known.
 pub(super) enum Decided {
     Task,
     Message(Box<Message<'static>>),
@@ -46,6 +54,7 @@ pub(super) enum Decided {
 
 type Item = Result<StreamItem<'static>, ServerError>;
 
+/// Where a watcher stands; see the chart of the module. `Deciding` holds the first item.
 enum At {
     Deciding(BoxFuture<'static, Result<Decided, ServerError>>, Box<Task<'static>>),
     Opening(BoxFuture<'static, Result<EventStream, ServerError>>),
@@ -56,21 +65,25 @@ enum At {
     Done,
 }
 
-/// How a turn ended, and with which event.
+/// How a turn ended, and with which event. Without an `end`, the task was dropped or the events were cut.
 struct Settled {
     end: Option<Box<StatusUpdate<'static>>>,
+    /// The number of the last event that is folded.
     last: u64,
     /// Set if the run continues elsewhere, or the log cannot be read.
     is_cut: bool,
 }
 
-/// One watcher.
+/// One watcher. Dropping it drops its cursor and nothing else.
 pub(super) struct Watcher {
     shared: Arc<Shared>,
     entry: Arc<TaskEntry>,
     caller: Caller,
+    /// Converts the events of the turn, from where the snapshot stands.
     maker: Items,
+    /// A buffer for the items of one event.
     made: Vec<StreamItem<'static>>,
+    /// Items that were not sent yet: those of one event, or the snapshot.
     queue: VecDeque<StreamItem<'static>>,
     at: At,
     turn: usize,
@@ -113,6 +126,13 @@ impl Watcher {
     }
 
     /// Returns a subscription: the current task, and all events until it ends.
+    ///
+    /// Snapshot, position and converter are taken under one lock, so that the events continue exactly after the
+    /// snapshot.
+    ///
+    /// # Errors
+    ///
+    /// Returns `UnsupportedOperation` if the task has ended (spec 3.1.6).
     pub(super) fn of_task(
         shared: &Arc<Shared>,
         entry: &Arc<TaskEntry>,
@@ -134,6 +154,7 @@ impl Watcher {
         Ok(TaskStream::new(watcher))
     }
 
+    /// Begins to read the events of the turn, after the last one that was sent.
     fn opening(&self) -> At {
         let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
         let (caller, turn, after) = (self.caller.clone(), self.turn, self.seen);
@@ -147,11 +168,15 @@ impl Watcher {
         }))
     }
 
+    /// Begins to wait for the end of the turn. The recorder and the watcher read the same events, and either can
+    /// be faster.
     fn settling(&self) -> At {
         let (entry, turn) = (Arc::clone(&self.entry), self.turn);
         At::Settling(Box::pin(async move { entry.wait(|state| settled(state, turn)).await }))
     }
 
+    /// Begins to wait for another turn. Turns that start at this replica wake the watcher; a shared log is read
+    /// every `turn_poll` besides.
     fn waiting(&self) -> At {
         let (shared, entry, next) = (Arc::clone(&self.shared), Arc::clone(&self.entry), self.turn + 1);
         let caller = self.caller.clone();
@@ -176,7 +201,7 @@ impl Watcher {
         }))
     }
 
-    /// Handles the end of the turn.
+    /// Handles the end of the turn: returns its last status, or an error if the stream cannot continue.
     fn handle_settled(&mut self, settled: Settled) -> Item {
         let Some(end) = settled.end else {
             self.at = At::Done;
@@ -186,6 +211,7 @@ impl Watcher {
             }
             return Err(ServerError::task_not_found(&self.entry.id));
         };
+        // The turn has events that this watcher did not send.
         if self.seen < settled.last {
             self.at = At::Done;
             let words = "this stream lost its place in the run: subscribe to the task again";
@@ -206,6 +232,7 @@ impl Watcher {
     }
 }
 
+/// Returns how a turn ended, or `None` if it has not.
 fn settled(state: &mut TaskState, turn: usize) -> Option<Settled> {
     let of_turn = state.turns.get(turn);
     let end = of_turn.and_then(|turn| turn.end.clone());
@@ -215,6 +242,12 @@ fn settled(state: &mut TaskState, turn: usize) -> Option<Settled> {
 }
 
 /// Waits until the form of the response is known; for a message, until it is complete.
+///
+/// If the agent shows nothing within `reply_window`, the response is a task: clients wait for their first item.
+///
+/// # Errors
+///
+/// Returns `TaskNotFound` if the task was dropped, and the error of an agent that did not finish its message.
 pub(super) async fn decide(shared: Arc<Shared>, entry: Arc<TaskEntry>) -> Result<Decided, ServerError> {
     let window = shared.host.sleep(shared.config.reply_window);
     if let Some(decided) = within(entry.wait(decision), window).await {
@@ -224,6 +257,7 @@ pub(super) async fn decide(shared: Arc<Shared>, entry: Arc<TaskEntry>) -> Result
     entry.wait(decision).await
 }
 
+/// Returns the form of the response, or `None` if it is not known or the message is not complete.
 fn decision(state: &mut TaskState) -> Option<Result<Decided, ServerError>> {
     match &state.reply {
         Reply::Undecided if state.is_removed => Some(Err(ServerError::task_not_found(&state.folded.task.id))),
@@ -260,6 +294,7 @@ impl Stream for Nothing {
     }
 }
 
+/// Wraps an item that is not a chunk.
 fn whole(item: Item) -> Poll<Option<Result<TaskItem, ServerError>>> {
     Poll::Ready(Some(item.map(|item| TaskItem::Item(Box::new(item)))))
 }

@@ -28,7 +28,7 @@ use crate::version::Version;
 use crate::wire::time::format;
 use crate::wire::{Dialect, StateClass, StreamItem};
 
-/// The pause before the log is read again.
+/// The pause before the log is read again, after it could not be read or had no run.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// How often the first run of a task is looked up: a push configuration is stored before its run is opened.
@@ -46,19 +46,26 @@ impl AgentServer {
     }
 }
 
+/// The work on one push configuration.
 struct Courier {
     server: AgentServer,
     log: Arc<dyn TaskLog>,
     sender: Arc<dyn PushSender>,
+    /// The record in the log, in which the position is saved.
     record: Box<dyn WishRecord>,
+    /// The content of the record: the receiver, and the last position.
     wish: Wish,
     /// Set if notifications were dropped: the next one contains the complete task.
     missed: bool,
 }
 
 /// The task in the state that the receiver knows.
+///
+/// It is folded here, and not taken from the server: a courier can work at a replica that does not hold the task,
+/// and is at another position than the task.
 struct Told {
     folded: Folded,
+    /// The view of a receiver whose client did not activate the extension.
     view: Option<PlainView>,
 }
 
@@ -67,12 +74,15 @@ impl Courier {
         &self.server.shared
     }
 
+    /// Returns the run of a turn, or `None` if there is none. An error of the log is distinguished from it,
+    /// because only a missing run ends the work.
     async fn find(&self, turn: usize) -> Result<Option<LoggedRun>, ()> {
         let run = turn_id(&self.wish.config.task_id, turn);
         let found = self.log.run(self.record.owner(), &self.shared().agent, &run).await;
         found.map_err(drop)
     }
 
+    /// Notifies the receiver about all turns, in order, until the task has ended or is gone.
     async fn run(mut self) {
         let Some(mut run) = self.first_run().await else { return };
         let entry = self.server.entry(self.record.owner(), &run);
@@ -87,6 +97,7 @@ impl Courier {
             turn += 1;
             let Some(next) = self.next_run(turn).await else { return };
             let limits = &self.shared().config.limits;
+            // A turn begins as in the store: the task works, and the message of the client is in its history.
             let status = crate::server::adopt::status(crate::wire::TaskState::Working, next.opened_at);
             told.folded.set_status(status, limits);
             if let Some(message) = next.message() {
@@ -96,6 +107,8 @@ impl Courier {
         }
     }
 
+    /// Waits for the first run. Returns `None` if it does not appear: the call that stored the configuration
+    /// failed to start it.
     async fn first_run(&self) -> Option<LoggedRun> {
         let mut looks = 0;
         while looks < OPENING_LOOKS {
@@ -127,6 +140,7 @@ impl Courier {
         let (mut items, mut last) = (Vec::new(), 0);
         let mut events = self.log.events(self.record.owner(), &run.id, last);
         loop {
+            // The events were cut. They are read on after the last one, unless the run is gone.
             let Some(event) = poll_fn(|cx| events.as_mut().poll_next(cx)).await else {
                 if matches!(self.find(turn).await, Ok(None)) {
                     return StateClass::Active;
@@ -137,11 +151,14 @@ impl Courier {
             };
             last = event.number;
             let is_end = event.event.is_terminal();
+            // The end has the time of the log, so that it is the same at every replica.
             let ended = if is_end { self.find(turn).await.ok().flatten() } else { None };
             let closed_at = ended.and_then(|run| run.closed_at);
             let at = format(closed_at.unwrap_or_else(|| self.shared().host.now()));
             maker.convert(&event.event, &mut items);
             let bodies = self.bodies(items.drain(..), &at, told);
+            // Events up to the saved position are folded, and not delivered again. The position is saved after
+            // the delivery: a courier that dies in between delivers the event twice, never not at all.
             if (turn, last) > self.wish.told && (is_end || !bodies.is_empty()) {
                 self.tell(&format!("{}:{last}", run.id), bodies, told).await;
                 self.wish.told = (turn, last);
@@ -186,6 +203,7 @@ impl Courier {
         }
     }
 
+    /// Returns the complete task, in the form of the receiver's version.
     fn whole(&self, told: &Told) -> Value {
         let whole = told.folded.snapshot(None, true);
         let whole = match told.view {
@@ -198,6 +216,8 @@ impl Courier {
         }
     }
 
+    /// Delivers notifications, each under an id that is the same for every attempt: the run, the number of the
+    /// event, and the index of the notification. If one was dropped, the next is replaced by the complete task.
     async fn tell(&mut self, id: &str, bodies: Vec<Value>, told: &Told) {
         for (nth, body) in bodies.into_iter().enumerate() {
             let body = if std::mem::take(&mut self.missed) { self.whole(told) } else { body };

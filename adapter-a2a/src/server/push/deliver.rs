@@ -1,4 +1,13 @@
-//! The deliverer of one push configuration: sends queued events one at a time, until the queue is empty.
+//! Delivers push notifications: one at a time per configuration, with retries, to a checked address.
+//!
+//! ```text
+//! deliver ─► screened: resolve the name, check every address ─► call: first address that responds ─► status
+//!               ▲ pause, doubled each time ◄── no response, 408, 425, 429, 5xx ──────────────────────┘
+//! 2xx: delivered         other 3xx and 4xx, or `attempts` used up: dropped
+//! ```
+//!
+//! [`Deliverer`] empties the queue of a configuration that is held in memory; a [`courier`](super::courier)
+//! delivers from the log. Both deliver by [`deliver`].
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +24,8 @@ use crate::server::task::TaskEntry;
 use crate::version::Version;
 use crate::wire::{Dialect, StreamItem};
 
-/// Delivers until the queue is empty.
+/// Delivers until the queue of a configuration is empty. At most one exists per configuration
+/// (`PushEntry::is_busy`), so events arrive in order.
 pub(super) struct Deliverer {
     pub(super) shared: Arc<Shared>,
     pub(super) entry: Arc<TaskEntry>,
@@ -25,6 +35,7 @@ pub(super) struct Deliverer {
 }
 
 impl Deliverer {
+    /// Delivers until the queue is empty or a notification is not accepted.
     pub(super) async fn run(self) {
         while let Some(body) = self.take() {
             let delivery = Delivery {
@@ -41,7 +52,8 @@ impl Deliverer {
         }
     }
 
-    /// Returns the next item to deliver. `None` ends the deliverer; another one starts with the next item.
+    /// Returns the next item to deliver; the complete task first, if it is due. `None` ends the deliverer;
+    /// another one starts with the next item. The body is encoded under the lock, and sent without it.
     fn take(&self) -> Option<Value> {
         let mut state = self.entry.lock();
         let is_mine = |push: &super::PushEntry| push.config == self.config;
@@ -84,6 +96,9 @@ pub(super) struct Delivery<'d> {
 }
 
 /// Delivers a notification with retries. Returns `true` if the receiver accepted it.
+///
+/// A receiver that refuses permanently is not called again for this notification. With the defaults, the attempts
+/// take about a minute and a half.
 pub(super) async fn deliver(delivery: &Delivery<'_>, body: &Value) -> bool {
     let policy = &delivery.shared.config.push;
     for attempt in 0..policy.attempts.max(1) {
@@ -117,7 +132,12 @@ async fn call(delivery: &Delivery<'_>, addresses: &[SocketAddr], body: &Value) -
     None
 }
 
-/// Returns the addresses to connect to, if all addresses of the URL may be called.
+/// Returns the addresses to connect to, if all addresses of the URL may be called: a name with one private
+/// address among public ones is refused, because the choice among them is not ours.
+///
+/// # Errors
+///
+/// Returns the words for the refusal of the configuration, which complete the sentence "`url` …".
 pub(super) async fn screened(
     sender: &dyn PushSender,
     url: &str,

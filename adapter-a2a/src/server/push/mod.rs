@@ -41,10 +41,11 @@ use wish::{Wish, standing, taken_back};
 
 /// Sends requests to receivers: resolves names and opens sockets.
 pub trait PushSender: Send + Sync + 'static {
-    /// Returns the addresses of a host.
+    /// Returns the addresses of a host. The error is for logs: callers do not receive it.
     fn resolve(&self, host: &str, port: u16) -> BoxFuture<'static, Result<Vec<IpAddr>, String>>;
 
-    /// Sends a request to exactly that address, follows no redirect, and returns the status.
+    /// Sends a request to exactly that address, follows no redirect, and returns the status. The server name of
+    /// TLS is that of the URL. The implementation bounds the time of a request; an error counts as "no response".
     fn deliver(&self, request: PushRequest) -> BoxFuture<'static, Result<u16, String>>;
 }
 
@@ -106,14 +107,16 @@ impl PushPolicy {
 #[derive(Debug)]
 pub(super) struct PushEntry {
     config: PushConfig,
+    /// The version of the client, which determines the form of notifications.
     version: Version,
     queue: VecDeque<StreamItem<'static>>,
     /// The view of the client that registered it; `None` if it activated the extension.
     view: Option<PlainView>,
-    /// Set if the complete task is to be sent.
+    /// Set if the complete task is to be sent, before what is in the queue.
     needs_task: bool,
-    /// Set if events were dropped.
+    /// Set if events were dropped after all attempts failed. The next event is replaced by the complete task.
     missed: bool,
+    /// Set while a deliverer works on the queue.
     is_busy: bool,
 }
 
@@ -122,6 +125,7 @@ impl TaskState {
     pub(super) fn enqueue(&mut self, item: &StreamItem<'static>, limit: usize) {
         for push in &mut self.pushes {
             let is_behind = std::mem::take(&mut push.missed) || push.queue.len() >= limit;
+            // A task contains all events before it, so nothing is queued for 0.3.
             if push.version == Version::V03 {
                 push.needs_task |= matches!(item, StreamItem::Status(_));
             } else if is_behind {
@@ -158,7 +162,12 @@ impl AgentServer {
         }
     }
 
-    /// Checks whether a push configuration can be accepted.
+    /// Checks whether a push configuration can be accepted: before the message that contains it starts a task.
+    ///
+    /// # Errors
+    ///
+    /// Returns `PushNotificationNotSupported` without a sender, and `InvalidParams` for secrets or an address
+    /// that may not be used.
     pub(super) async fn check_push(&self, config: &PushConfig) -> Result<(), ServerError> {
         let Some(sender) = self.shared.host.push_sender() else { return Err(not_supported()) };
         request::check_secrets(config)?;
@@ -172,7 +181,12 @@ impl AgentServer {
         checked.map_err(|words| ServerError::invalid_field("url", words))
     }
 
-    /// Stores a push configuration. Its id is that of the task, unless the client chose one.
+    /// Stores a push configuration, in the log if there is one. Its id is that of the task, unless the client
+    /// chose one. A configuration with the same id is replaced.
+    ///
+    /// # Errors
+    ///
+    /// Returns `UnsupportedOperation` at the limit of configurations per task.
     pub(super) async fn add_push(
         &self,
         entry: &TaskEntry,
@@ -189,6 +203,8 @@ impl AgentServer {
         }
     }
 
+    /// Stores a configuration in the log. Its position is where the task stands now: events before it are not
+    /// delivered.
     async fn log_push(
         &self,
         log: &dyn TaskLog,
@@ -210,6 +226,7 @@ impl AgentServer {
         };
         let is_plain = self.plain_view(context).is_some();
         let wish = Wish { config, version: context.version, is_plain, told };
+        // The couriers of configurations with the same id are ended before the new one starts.
         for (key, _) in same {
             log.end_wish(&key).await?;
         }
@@ -217,6 +234,8 @@ impl AgentServer {
         Ok(wish.config)
     }
 
+    /// Stores a configuration in memory. The view of a plain client starts with the task as it is now, without
+    /// notifying about it.
     fn hold_push(
         &self,
         entry: &TaskEntry,
@@ -244,6 +263,7 @@ impl AgentServer {
         Ok(config)
     }
 
+    /// Returns the configurations of a task.
     async fn configs(&self, entry: &TaskEntry) -> Result<Vec<PushConfig>, ServerError> {
         let Some(log) = self.shared.host.task_log() else {
             return Ok(entry.lock().pushes.iter().map(|push| push.config.clone()).collect());
@@ -252,6 +272,8 @@ impl AgentServer {
         Ok(standing(&records).into_iter().map(|(_, wish)| wish.config).collect())
     }
 
+    /// Deletes a configuration, if it exists. In the log, a record of the deletion is added before the courier is
+    /// ended, so that a replica which reads in between does not find it.
     async fn remove_push(&self, entry: &TaskEntry, id: &str) -> Result<(), ServerError> {
         let Some(log) = self.shared.host.task_log() else {
             entry.lock().pushes.retain(|push| push.config.id != id);
@@ -267,6 +289,11 @@ impl AgentServer {
     }
 
     /// Handles the calls about push configurations.
+    ///
+    /// # Errors
+    ///
+    /// Returns `PushNotificationNotSupported` without a sender, `TaskNotFound` for an unknown task or
+    /// configuration, and what [`Self::check_push`] and [`Self::add_push`] refuse.
     pub(super) async fn answer_push(
         &self,
         caller: &Caller,
@@ -306,11 +333,13 @@ impl AgentServer {
     }
 }
 
+/// Returns the refusal of one configuration too many: each causes a request per event.
 fn too_many() -> ServerError {
     let words = "this task calls back to as many places as a task may: delete one first";
     ServerError::new(ErrorKind::UnsupportedOperation, words)
 }
 
+/// Returns the refusal for an unknown configuration, with the id, shortened.
 fn no_such(id: &str) -> ServerError {
     let shown: String = id.chars().take(80).collect();
     ServerError::new(ErrorKind::TaskNotFound, format!("this task has no push configuration {shown:?}"))

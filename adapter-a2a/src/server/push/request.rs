@@ -11,7 +11,12 @@ use crate::version::{JSON, VERSION_HEADER, Version};
 /// The header by which a receiver deduplicates notifications.
 const NOTIFICATION_ID: &str = "x-a2a-notification-id";
 
-/// Refuses secrets that cannot be sent as a header, or would forge others.
+/// Refuses secrets that cannot be sent as a header, or would forge others: a line break in a token would begin
+/// another header.
+///
+/// # Errors
+///
+/// Returns `InvalidParams` that names the member. The secret itself is not repeated.
 pub(super) fn check_secrets(config: &PushConfig) -> Result<(), ServerError> {
     let is_clean = |text: &str| text.len() <= 4_096 && text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     let words = "must be at most 4096 printable ASCII letters";
@@ -32,6 +37,11 @@ pub(super) fn check_secrets(config: &PushConfig) -> Result<(), ServerError> {
 }
 
 /// Returns the request for one event.
+///
+/// ```text
+/// POST {url}      content-type: application/json      a2a-version: 1.0 (1.0 only)
+/// x-a2a-notification-id, x-a2a-notification-token, a2a-notification-token, authorization: as far as configured
+/// ```
 pub(super) fn request(
     config: &PushConfig,
     version: Version,

@@ -16,7 +16,19 @@ pub(super) struct Target {
     pub(super) address: Option<IpAddr>,
 }
 
-/// Parses a URL as strictly as the strictest client: a URL that two parsers could resolve to two targets is refused.
+/// Parses a URL as strictly as the strictest client: a URL that two parsers could resolve to two targets is
+/// refused.
+///
+/// ```text
+/// https://Example.org/hook       ►  host example.org, port 443
+/// http://8.8.8.8:8080            ►  host 8.8.8.8, port 8080, a literal address
+/// http://example.org@127.0.0.1/  ►  refused: a parser may take either side of the @ for the host
+/// http://2130706433/             ►  refused: 127.0.0.1 to some parsers, a name to others
+/// ```
+///
+/// # Errors
+///
+/// Returns the words for the refusal, which complete the sentence "`url` …".
 pub(super) fn target(url: &str) -> Result<Target, &'static str> {
     if url.len() > 2_048 || !url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
         return Err("must be at most 2048 letters of a URL, others percent-encoded");
@@ -40,6 +52,7 @@ pub(super) fn target(url: &str) -> Result<Target, &'static str> {
     Ok(Target { host, port, address })
 }
 
+/// Splits an authority into host and port. Brackets are allowed around IPv6 addresses only.
 fn split_port(authority: &str) -> Result<(&str, Option<&str>), &'static str> {
     if let Some(rest) = authority.strip_prefix('[') {
         let (host, after) = rest.split_once(']').ok_or("has an address without its bracket")?;
@@ -53,6 +66,7 @@ fn split_port(authority: &str) -> Result<(&str, Option<&str>), &'static str> {
     Ok(authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))))
 }
 
+/// Returns the host in lower case, and its address if it is a literal one.
 fn read_host(host: &str) -> Result<(String, Option<IpAddr>), &'static str> {
     let host = host.to_ascii_lowercase();
     if let Ok(address) = host.parse::<IpAddr>() {
@@ -103,6 +117,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !is_special
 }
 
+/// Returns `true` for global unicast addresses that do not lead to a special IPv4 address.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match address.segments() {

@@ -1,4 +1,12 @@
 //! [`Wish`]: a push configuration in the log, with the position up to which its receiver was notified.
+//!
+//! ```text
+//! {"id":"c","task":"t","url":"https://…","token":null,"authentication":["Bearer","key"],
+//!  "version":"1.0","plain":true,"turn":0,"number":17}          stored; the courier saves `turn` and `number`
+//! {"id":"c","deleted":true}                                    deleted
+//! ```
+//!
+//! Records are never removed from the log, so the last record of an id counts ([`standing`]).
 
 use aqueduct_core::RunId;
 use serde_json::{Value, json};
@@ -11,6 +19,7 @@ use crate::version::Version;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wish {
     pub(super) config: PushConfig,
+    /// The version of the client, which determines the form of notifications.
     pub(super) version: Version,
     /// Set if the client that registered it did not activate the extension.
     pub(super) is_plain: bool,
@@ -19,6 +28,7 @@ pub(super) struct Wish {
 }
 
 impl Wish {
+    /// Encodes the record.
     pub(super) fn to_value(&self) -> Value {
         let PushConfig { task_id, id, url, token, authentication } = &self.config;
         json!({
@@ -27,6 +37,8 @@ impl Wish {
         })
     }
 
+    /// Decodes a record. Returns `None` for a deletion, and for a record that this version of the server did not
+    /// write.
     pub(super) fn from_value(value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let authentication = value.get("authentication").and_then(Value::as_array).and_then(|both| {

@@ -4,9 +4,12 @@
 //! file ──► convert (any dialect, recordings too) ──► each run as one value ──► ids by order of appearance ──► compare
 //! ```
 //!
-//! So the same run recorded twice, or over A2A and over AG-UI, has no difference although every id, time and chunk
-//! differs. Compared are outcome, messages with their authors, tool calls and results, custom content, result,
-//! interrupts and usage.
+//! So the same run recorded twice, or over A2A and over AG-UI, has no difference although every id, time and
+//! chunk differs. Compared are outcome, messages with their authors, tool calls and results, custom content,
+//! result, interrupts and usage.
+//!
+//! Comparison is positional: a message that is missing in the middle shifts all later ones. Differences are
+//! listed with the path of the value in the merged run, such as `run[0].text`.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -24,6 +27,9 @@ use crate::progress::count;
 const SHOWN: usize = 200;
 
 /// Runs `aqueduct diff`.
+///
+/// Returns `exit::OK` without differences, `exit::FAILED` with at least one, and `exit::USAGE` if one of the
+/// streams cannot be read. Standard input can be one of the streams; it is read once, so it cannot be both.
 pub fn command(
     args: &DiffArgs,
     input: &mut dyn Read,
@@ -45,7 +51,8 @@ pub fn command(
     }
 }
 
-/// Returns the runs of a stream, each merged into one value.
+/// Returns the runs of a stream, each merged into one value. Warnings of the conversion are dropped: late
+/// payloads have no place in a run that could be compared.
 fn runs_of(target: &str, from: FromDialect, input: &mut dyn Read) -> anyhow::Result<Vec<Value>> {
     let args = ConvertArgs::plain(from, ToDialect::Response);
     let mut lines = Vec::new();
@@ -68,11 +75,15 @@ fn runs_of(target: &str, from: FromDialect, input: &mut dyn Read) -> anyhow::Res
 /// Members whose value is produced by the agent: it contains no ids to replace.
 const CONTENT: [&str; 6] = ["value", "arguments", "output", "result", "metadata", "responseSchema"];
 
-/// Replaces ids by their order of appearance: a run that is recorded twice has different ids.
+/// Replaces ids by their order of appearance: a run that is recorded twice has different ids, in the same
+/// order.
 #[derive(Default)]
 struct Names(HashMap<String, String>);
 
 impl Names {
+    /// Replaces the ids in `value`, which is the member `key` of its object; an empty key is the run itself.
+    ///
+    /// Times, and the ids of thread, run, response and agent, are removed from the run: they always differ.
     fn replace(&mut self, value: &mut Value, key: &str) {
         match value {
             Value::Object(members) => {
@@ -109,12 +120,14 @@ struct Difference {
     right: Option<Value>,
 }
 
+/// Compares two lists of runs.
 fn differences(left: &[Value], right: &[Value]) -> Vec<Difference> {
     let mut found = Vec::new();
     compare_lists(left, right, "run", &mut found);
     found
 }
 
+/// Compares two values and appends the differences, with paths below `path`.
 fn compare(left: &Value, right: &Value, path: &str, found: &mut Vec<Difference>) {
     match (left, right) {
         (Value::Object(left), Value::Object(right)) => compare_objects(left, right, path, found),
@@ -128,6 +141,7 @@ fn compare(left: &Value, right: &Value, path: &str, found: &mut Vec<Difference>)
     }
 }
 
+/// Compares members by name; their order has no meaning. A member on one side only is a difference.
 fn compare_objects(
     left: &Map<String, Value>,
     right: &Map<String, Value>,
@@ -144,6 +158,7 @@ fn compare_objects(
     }
 }
 
+/// Compares elements by position.
 fn compare_lists(left: &[Value], right: &[Value], path: &str, found: &mut Vec<Difference>) {
     for index in 0..left.len().max(right.len()) {
         let path = format!("{path}[{index}]");
@@ -154,6 +169,8 @@ fn compare_lists(left: &[Value], right: &[Value], path: &str, found: &mut Vec<Di
     }
 }
 
+/// Writes the differences: as JSON lines with complete values, or as text with values of at most [`SHOWN`]
+/// characters.
 fn report(found: &[Difference], args: &DiffArgs, out: &mut dyn Write) -> std::io::Result<()> {
     for Difference { path, left, right } in found {
         if args.json {

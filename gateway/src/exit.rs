@@ -8,7 +8,7 @@
 
 use std::process::ExitCode;
 
-/// An exit code.
+/// An exit code. Only the constants of this module exist, so every command uses the same three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code(u8);
 

@@ -1,6 +1,7 @@
-//! `aqueduct health`: asks a running gateway by one of its probes, for health checks in places without another HTTP client.
+//! `aqueduct health`: sends a request to a probe of a running gateway, for health checks in places without
+//! another HTTP client, such as the container image.
 //!
-//! It reads the answer of one request, and knows nothing of the gateway but its URL.
+//! The command reads the response of one request. It needs no configuration, only the URL of the probe.
 
 use std::io::Write;
 
@@ -10,7 +11,8 @@ use bytes::Bytes;
 use crate::cli::{CallerArgs, HealthArgs};
 use crate::{chat, exit};
 
-/// Runs the command.
+/// Runs `aqueduct health`. Returns `exit::OK` for a status of 2xx, `exit::FAILED` for any other or none, and
+/// `exit::USAGE` if the argument is not a URL.
 pub(crate) fn command(args: &HealthArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     let Ok(request) = http::Request::get(&args.url).body(Bytes::new()) else {
         writeln!(
@@ -33,11 +35,12 @@ pub(crate) fn command(args: &HealthArgs, out: &mut dyn Write, notes: &mut dyn Wr
     }
 }
 
-/// Returns the text of the answer.
+/// Returns the body of the probe's response.
 ///
 /// # Errors
 ///
-/// No gateway answers in time, or it answers that it is not ready; the error has its reason.
+/// No gateway responds within 5 seconds, or the status is not 2xx; the error contains the body, which names the
+/// reason.
 async fn ask(args: &HealthArgs, request: http::Request<Bytes>) -> anyhow::Result<String> {
     let client = chat::client(&CallerArgs { ca: args.ca.clone(), ..CallerArgs::default() })?;
     let response = client.request(request).await.context("no gateway answers")?;

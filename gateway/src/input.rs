@@ -66,6 +66,7 @@ impl PayloadPosition {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}, column {column}: {what}")]
 pub(crate) struct InputError {
+    /// Counted from 1, like `column`, as editors do.
     pub(crate) line: usize,
     pub(crate) column: usize,
     pub(crate) what: String,
@@ -80,14 +81,20 @@ pub(crate) struct PayloadReader {
     lines: usize,
     /// The number of bytes before the current line.
     offset: u64,
+    /// The length of the current line, to be added to `offset` with the next one.
     latest: u64,
     framing: Framing,
+    /// Payloads to be polled: those of the bytes that were handled last, if the caller polls after each chunk.
     ready: VecDeque<Payload>,
+    /// Set after an error: the rest of the input is not read.
     failed: bool,
+    /// Set once the first payload was polled: only that one can be the head of a recording.
     has_begun: bool,
+    /// The dialect of the recording, if the first payload was a head.
     recorded: Option<recording::Dialect>,
 }
 
+/// How the input is split into payloads. Detected once and never changed.
 #[derive(Debug, Default)]
 enum Framing {
     /// The input contains only white space so far.
@@ -102,7 +109,12 @@ enum Framing {
 }
 
 impl PayloadReader {
-    /// Handles bytes, split at any boundary.
+    /// Handles bytes, split at any boundary. Payloads of complete lines are ready afterwards, also if an error
+    /// is returned.
+    ///
+    /// # Errors
+    ///
+    /// The framing is unknown, a line or value is longer than [`MAX_BYTES`], or text is not UTF-8.
     pub(crate) fn handle_bytes(&mut self, bytes: &[u8]) -> Result<(), InputError> {
         let mut rest = bytes;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -117,7 +129,8 @@ impl PayloadReader {
         self.check_length()
     }
 
-    /// Handles the end of the input.
+    /// Handles the end of the input. The last line need not end with a line break. After an error this does
+    /// nothing.
     pub(crate) fn handle_eof(&mut self) -> Result<(), InputError> {
         if self.failed {
             return Ok(());
@@ -138,7 +151,10 @@ impl PayloadReader {
         .inspect_err(|_| self.failed = true)
     }
 
-    /// Returns the next payload.
+    /// Returns the next payload, or `None` until more bytes arrive.
+    ///
+    /// Lines of a recording are unwrapped: the frame's data is returned, with the line of the recording as its
+    /// place.
     pub(crate) fn poll_payload(&mut self) -> Option<Payload> {
         loop {
             let payload = self.ready.pop_front()?;
@@ -167,6 +183,7 @@ impl PayloadReader {
         self.recorded
     }
 
+    /// Refuses a line that is too long before it is complete, so that memory stays bounded.
     fn check_length(&mut self) -> Result<(), InputError> {
         if self.partial.len() <= MAX_BYTES {
             return Ok(());
@@ -176,6 +193,7 @@ impl PayloadReader {
         Err(place.error(1, 1, format!("the line is longer than {MAX_BYTES} bytes")))
     }
 
+    /// Handles one line with its line break. Lines before the first one with content do not decide the framing.
     fn handle_line(&mut self, line: Bytes) -> Result<(), InputError> {
         self.lines += 1;
         self.offset += self.latest;
@@ -211,7 +229,8 @@ pub(crate) fn is_sse(line: &[u8], number: usize) -> Result<Option<bool>, InputEr
     Ok(detect(line, number)?.map(|framing| matches!(framing, Framing::Sse { .. })))
 }
 
-/// Detects the framing from a first line. Returns `None` if the line is white space.
+/// Detects the framing from a first line. Returns `None` if the line is white space. A field name of
+/// server-sent events, or a comment, begins an event stream; a bracket begins JSON.
 fn detect(line: &[u8], number: usize) -> Result<Option<Framing>, InputError> {
     let text = without_mark(line).trim_ascii();
     let is_field = ["data", "event", "id", "retry", ""]
@@ -231,16 +250,23 @@ fn detect(line: &[u8], number: usize) -> Result<Option<Framing>, InputError> {
     }
 }
 
+/// Removes a byte order mark, which editors on some systems write.
 fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
 }
 
+/// Returns the position of the payload in a `data` line, or `None` for another line.
 fn data_place(line: &[u8], number: usize) -> Option<PayloadPosition> {
     let rest = without_mark(line).strip_prefix(b"data:")?;
     let value = rest.strip_prefix(b" ").unwrap_or(rest);
     Some(PayloadPosition { line: number, indent: line.len() - value.len() })
 }
 
+/// Moves the complete events of the SSE decoder into the queue.
+///
+/// # Errors
+///
+/// The error names the current line, and the column of the first byte that is not UTF-8.
 fn poll_sse(
     decoder: &mut sse::Decoder,
     place: &mut Option<PayloadPosition>,

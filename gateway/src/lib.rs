@@ -67,6 +67,9 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 /// Runs the program with these arguments, the first being its name.
+///
+/// Reads and writes the standard streams of the process, and returns once the command is done. Wrong arguments
+/// print a usage error and return code 2; `--help` and `--version` return 0.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match cli::Cli::try_parse_from(args) {
         Ok(cli) => dispatch(cli.command).into(),
@@ -79,6 +82,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Runs one command with the streams of the process. Commands that read a stream get standard input locked;
+/// those that read the configuration get the environment.
 fn dispatch(command: cli::Command) -> exit::Code {
     let (mut out, mut notes) = (std::io::stdout(), std::io::stderr());
     let code = match command {
@@ -127,7 +132,7 @@ fn dispatch(command: cli::Command) -> exit::Code {
     code
 }
 
-/// Returns the runtime of commands that use the network.
+/// Returns the runtime of commands that use the network: one worker thread per core.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }

@@ -16,7 +16,10 @@ use crate::service::Gateway;
 use crate::source::script::Script;
 use crate::{chat, exit, telemetry};
 
-/// Runs `aqueduct mock`.
+/// Runs `aqueduct mock`, until a signal.
+///
+/// Returns `exit::USAGE` if the script is not valid (the message names line and key), and `exit::FAILED` if the
+/// address cannot be listened on.
 pub fn command(args: &MockArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     let script = match Script::load(&args.script) {
         Ok(script) => script,
@@ -35,8 +38,12 @@ pub fn command(args: &MockArgs, out: &mut dyn Write, notes: &mut dyn Write) -> e
     }
 }
 
+/// Serves the script and writes its addresses to `out` once the socket listens, so that a test can wait for
+/// that line.
 async fn serve(script: Script, name: &str, args: &MockArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut config = configuration(Arc::new(script), name, args.listen);
+    // Push notifications are part of A2A, so a mock sends them; to loopback only on request, because their
+    // addresses come from callers.
     config.server.push = PushAccess::Public;
     if args.allow_loopback_push {
         config.server.push = PushAccess::Any;
@@ -50,7 +57,7 @@ async fn serve(script: Script, name: &str, args: &MockArgs, out: &mut dyn Write)
     Ok(())
 }
 
-/// Returns the configuration of a gateway for one script.
+/// Returns the configuration of a gateway for one script. The demo uses it too, for each of its agents.
 pub(crate) fn configuration(script: Arc<Script>, name: &str, listen: SocketAddr) -> Config {
     let description = script.description.clone();
     let mut config = chat::one_agent(name, AgentSource::Embedded { script });
@@ -64,6 +71,7 @@ pub(crate) fn configuration(script: Arc<Script>, name: &str, listen: SocketAddr)
     config
 }
 
+/// Writes the address of each protocol, and flushes.
 fn greet(address: SocketAddr, name: &str, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "http://{address}/agents/{name}")?;
     writeln!(out, "    AG-UI")?;

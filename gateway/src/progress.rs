@@ -15,17 +15,20 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(crate) struct Progress {
     is_shown: bool,
     begun: Instant,
+    /// When the line was last written; `None` if the terminal shows no line of this progress.
     written: Option<Instant>,
 }
 
 impl Progress {
+    /// Starts the clock. Nothing is written before [`PATIENCE`].
     pub(crate) fn new() -> Self {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         let is_shown = std::io::stderr().is_terminal() && !is_dumb;
         Self { is_shown, begun: Instant::now(), written: None }
     }
 
-    /// Shows `words` and the elapsed time, if an update is due.
+    /// Shows `words` and the elapsed time, if an update is due. Callers may call it as often as they like: the
+    /// line is written at most every [`PAUSE`].
     pub(crate) fn tell(&mut self, words: &str) {
         let is_early = self.begun.elapsed() < PATIENCE;
         if !self.is_shown || is_early || self.written.is_some_and(|written| written.elapsed() < PAUSE) {
@@ -45,7 +48,7 @@ impl Progress {
         }
     }
 
-    /// Waits for `work` and shows progress.
+    /// Waits for `work` and shows progress. Dropping the future drops `work`.
     pub(crate) async fn during<T>(&mut self, words: &str, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
@@ -67,7 +70,7 @@ impl Drop for Progress {
     }
 }
 
-/// "1 frame", "2 frames".
+/// Returns a number with its noun in English: "1 frame", "2 frames".
 pub(crate) fn count(n: u64, word: &str) -> String {
     format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }

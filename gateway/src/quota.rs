@@ -17,10 +17,11 @@ use crate::config::{Config, PrincipalQuotas};
 /// fourth.
 const SHARE: usize = 4;
 
-/// Requests per second of one principal where there are several.
+/// Requests per second of one principal where there are several and none is configured.
 const RATE: usize = 1_000;
 
-/// The names of the limits in metrics.
+/// The names of the limits in metrics, which are the keys of the configuration. A refusal with another name is
+/// not sampled.
 pub(crate) const LIMITS: [&str; 9] = [
     "quotas.runs",
     "quotas.rate",
@@ -54,6 +55,8 @@ pub(crate) fn of(config: &Config, account: &Account) -> Quota {
     }
 }
 
+/// Returns the quota of a principal: its own, else that of `[quotas]`, else a share if there are several
+/// principals, else none.
 fn of_principal(config: &Config, principal: &Principal) -> Quota {
     let quotas = &config.quotas;
     let is_shared = is_shared(config);
@@ -67,7 +70,8 @@ fn of_principal(config: &Config, principal: &Principal) -> Quota {
         .with_bytes(own(|own| own.bytes).or(quotas.bytes).or_else(|| share(quotas.bodies)))
 }
 
-/// Returns the memory that the runs of one principal may use in the log.
+/// Returns the memory that the runs of one principal may use in the log. With one principal that is all memory
+/// of the log.
 pub(crate) fn memory(config: &Config) -> usize {
     let share = || if is_shared(config) { (config.runs.memory / SHARE).max(1) } else { config.runs.memory };
     config.quotas.memory.unwrap_or_else(share)

@@ -1,4 +1,12 @@
 //! Builds remote agents from their configuration.
+//!
+//! ```text
+//! [agents.NAME] ──► Agent ──┬─ a2a ──► a2a::RemoteAgent
+//!                           └─ agui ─► agui::RemoteAgent      settings: timeouts, limits, TLS, credentials, circuit
+//! ```
+//!
+//! The gateway and the commands (`record`, `doctor`) build agents here, so that a command calls an agent as the
+//! gateway would. Files are read when an agent is built; nothing is connected.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,11 +24,17 @@ use crate::tls;
 /// How the calls to an agent are sent: who observes them, and who opens their connections.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Way {
+    /// Measures and traces calls. `None` for commands.
     pub(crate) watch: Option<Arc<dyn CallWatch>>,
+    /// Opens connections instead of the default connector.
     pub(crate) dial: Option<Arc<dyn Dial>>,
 }
 
 /// Returns the A2A agent of this configuration.
+///
+/// # Errors
+///
+/// The agent is not an A2A agent, or an address, key or certificate cannot be used.
 pub(crate) fn a2a(agent: &Agent, way: Way) -> anyhow::Result<a2a::RemoteAgent> {
     let AgentSource::A2a { address, binding, version, stream, hosts, .. } = &agent.source else {
         anyhow::bail!("not an A2A agent");
@@ -43,7 +57,8 @@ pub(crate) fn a2a(agent: &Agent, way: Way) -> anyhow::Result<a2a::RemoteAgent> {
     Ok(builder.card_keys(card_keys(agent)?).build()?)
 }
 
-/// Returns the public keys, one of which must have signed the card of the agent.
+/// Returns the public keys, one of which must have signed the card of the agent. Empty if signatures are not
+/// checked.
 pub(crate) fn card_keys(agent: &Agent) -> anyhow::Result<Vec<CardKey>> {
     let read = |file: &PathBuf| {
         let pem = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
@@ -52,7 +67,7 @@ pub(crate) fn card_keys(agent: &Agent) -> anyhow::Result<Vec<CardKey>> {
     agent.card_keys.iter().map(read).collect()
 }
 
-/// Returns the key with which the gateway signs cards.
+/// Returns the key with which the gateway signs cards. Returns `None` if cards are not signed.
 pub(crate) fn card_signer(server: &Server) -> anyhow::Result<Option<CardSigner>> {
     let Some(file) = &server.card_key else { return Ok(None) };
     let pem = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
@@ -72,6 +87,10 @@ pub(crate) fn binding_of(named: A2aBinding) -> Binding {
 }
 
 /// Returns the AG-UI agent of this configuration.
+///
+/// # Errors
+///
+/// The agent is not an AG-UI agent, or an address or certificate cannot be used.
 pub(crate) fn agui(agent: &Agent, way: Way) -> anyhow::Result<agui::RemoteAgent> {
     let AgentSource::Agui { url, resume } = &agent.source else { anyhow::bail!("not an AG-UI agent") };
     Ok(agui::RemoteAgent::with_settings(url.as_str(), &settings(agent, way)?)?.resuming(*resume))
@@ -88,6 +107,7 @@ fn care(agent: &Agent) -> CareSettings {
         .with_patience(agent.timeouts.connect)
 }
 
+/// Returns the settings that both protocols share.
 fn settings(agent: &Agent, way: Way) -> anyhow::Result<RemoteSettings> {
     let mut settings = RemoteSettings::default()
         .with_connect_timeout(agent.timeouts.connect)

@@ -1,4 +1,7 @@
 //! `aqueduct replay`: replays a recorded stream, at the terminal or as an agent of a gateway.
+//!
+//! The recorded frames pass through the same decoder, stream machine and log as frames of a live agent; only
+//! their source is a file, and their timing is that of the recording divided by `--speed`.
 
 use std::io::Write;
 
@@ -11,7 +14,13 @@ use crate::{chat, exit, serve};
 const AGENT: &str = "replay";
 
 /// Runs `aqueduct replay`.
+///
+/// With `--listen` the recording is served until a signal; every run replays it from the start. Otherwise it is
+/// shown once, and the exit code is that of the recorded run. `exit::USAGE` if the file is not a recording or a
+/// known stream.
 pub fn command(args: &ReplayArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
+    // Loaded here for its prompt, and so that a bad file is reported before anything is started. The source
+    // loads it again.
     let prompt = match Recording::load(&args.file) {
         Ok(recording) => recording.head.prompt,
         Err(error) => {

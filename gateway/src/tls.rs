@@ -1,4 +1,7 @@
 //! Reads the configured certificates and keys from their files: once for the port, once per agent.
+//!
+//! Files are read when a gateway starts, when its configuration is reloaded and when an agent is built. A file
+//! that cannot be read or parsed is an error with its path.
 
 pub(crate) use aqueduct_transport_http::tls::{Authorities, TlsError};
 use aqueduct_transport_http::tls::{ClientTls, Identity, ServerTls};
@@ -7,7 +10,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::config;
 
-/// Returns the TLS settings of the port.
+/// Returns the TLS settings of the port. With client authorities, certificates of clients are verified.
 pub(crate) fn of_server(files: &config::ServerTls) -> Result<ServerTls, TlsError> {
     let identity = Identity::from_files(&files.certificate, &files.key)?;
     let client_authorities = files.client_ca.as_ref().map(Authorities::from_file).transpose()?;
@@ -23,7 +26,8 @@ pub(crate) fn of_client(files: Option<&config::ClientTls>) -> Result<ClientTls, 
     Ok(ClientTls { authorities, identity })
 }
 
-/// Returns a hash of the certificate files of an agent; files that cannot be read count as empty.
+/// Returns a hash of the certificate files of an agent; files that cannot be read count as empty. A reload
+/// compares it, to rebuild agents whose files have changed under the same names. Not stable between builds.
 pub(crate) fn fingerprint(files: Option<&config::ClientTls>) -> u64 {
     let mut hasher = DefaultHasher::new();
     if let Some(config::ClientTls { ca, identity }) = files {

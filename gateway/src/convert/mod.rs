@@ -83,6 +83,9 @@ impl From<InputError> for ConvertError {
 }
 
 /// Runs `aqueduct convert`.
+///
+/// Returns `exit::USAGE` if the file cannot be opened, `exit::FAILED` if it cannot be converted, and `exit::OK`
+/// otherwise, whatever the outcome of the runs in it.
 pub fn command(
     args: &ConvertArgs,
     input: &mut dyn Read,
@@ -110,11 +113,12 @@ pub fn command(
     }
 }
 
-/// Converts the whole input.
+/// Converts the whole input. Also used by `aqueduct diff`, with the merged response as output.
 ///
 /// # Errors
 ///
 /// Returns an error if the input cannot be read or is in another dialect, or if the output cannot be written.
+/// Input that becomes unreadable in the middle has output: everything before, ended as failed.
 pub fn convert(
     args: &ConvertArgs,
     input: &mut dyn Read,
@@ -141,16 +145,20 @@ pub fn convert(
 }
 
 /// The input, whose dialect may not be known yet.
+///
 /// ```text
 /// `--from auto`:  detecting ── a payload identifies a dialect ──► reading
 /// `--from X`:     reading; a payload that identifies Y is an error
 /// ```
 struct Source {
     wanted: FromDialect,
+    /// `None` while detecting.
     reader: Option<SourceReader>,
     /// Payloads that arrived before the one that identifies the dialect.
     held: Vec<Payload>,
+    /// Set once a payload has identified a dialect; later payloads are not examined.
     is_known: bool,
+    /// Set until a complete payload arrives.
     is_empty: bool,
 }
 
@@ -160,6 +168,12 @@ impl Source {
         Self { wanted, reader, held: Vec::new(), is_known: false, is_empty: true }
     }
 
+    /// Handles one payload. `recorded` is the dialect of the recording, if the input is one.
+    ///
+    /// # Errors
+    ///
+    /// `WrongDialect`, `Unknown` after `LOOKED_AT` payloads without a dialect, or `Unreadable` at the place of
+    /// the payload.
     fn handle_payload(
         &mut self,
         payload: Payload,
@@ -193,6 +207,7 @@ impl Source {
         Ok(())
     }
 
+    /// Handles the end of the input. Returns `Unknown` if no payload identified a dialect.
     fn handle_eof(&mut self, runs: &mut Runs) -> Result<(), ConvertError> {
         if let Some(reader) = &mut self.reader {
             reader.handle_eof(runs);
@@ -235,6 +250,7 @@ pub(crate) fn form_of(to: ToDialect, start: &BlockEvent, event: &BlockEvent) -> 
     lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
+/// Reads the input to its end and writes events as they become ready.
 fn pump(
     input: &mut dyn Read,
     source: &mut Source,
@@ -254,6 +270,7 @@ fn pump(
         while let Some(payload) = reader.poll_payload() {
             source.handle_payload(payload, reader.recorded(), runs)?;
         }
+        // Written before the error is returned: payloads before the unreadable place are valid.
         runs.write_to(out)?;
         read?;
         if bytes.is_empty() {
@@ -262,6 +279,10 @@ fn pump(
     }
 }
 
+/// Decodes a payload, and adds the line and column to its error.
+///
+/// A payload that is not JSON is reported at the column of the syntax error; one that is JSON and not of the
+/// dialect, at its beginning.
 fn read_payload(payload: &Payload, source: &mut SourceReader, runs: &mut Runs) -> Result<(), ConvertError> {
     let Err(what) = source.handle_payload(payload, runs) else { return Ok(()) };
     let (line, column, what) = match serde_json::from_str::<serde_json::Value>(&payload.text) {

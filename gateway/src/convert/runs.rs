@@ -4,6 +4,9 @@
 //!   (none) ── begin, or any event ──► open ── terminal event ──► (none)
 //!                                      └───── begin, finish ───► (none), ended as cut
 //! ```
+//!
+//! Invariants: at most one run is open; every run that began has exactly one terminal event in the output; run
+//! ids are unique in the output.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -17,24 +20,31 @@ use crate::progress::count;
 /// The ids that a source declares for a run that begins, and tool calls that earlier runs of the thread opened.
 #[derive(Debug, Default)]
 pub(super) struct Beginning {
+    /// `--thread` takes precedence.
     pub(super) thread: Option<ByteString>,
+    /// `--run` takes precedence; a repeated id gets a number.
     pub(super) run: Option<ByteString>,
     pub(super) parent: Option<ByteString>,
+    /// A result for one of them needs no call in this run.
     pub(super) known_calls: Vec<ToolCallId>,
 }
 
+/// All runs of one input, and the writer of the output.
 #[derive(Debug)]
 pub(super) struct Runs {
     thread: Option<String>,
     run: Option<String>,
+    /// Run ids of the output so far.
     used: HashSet<String>,
     begun: usize,
     open: Option<StreamContext>,
     writer: Writer,
+    /// Payloads after the end of their run.
     late: usize,
 }
 
 impl Runs {
+    /// Returns the state before the first run, with the ids of the command line.
     pub(super) fn new(thread: Option<String>, run: Option<String>, writer: Writer) -> Self {
         Self { thread, run, used: HashSet::new(), begun: 0, open: None, writer, late: 0 }
     }
@@ -61,7 +71,8 @@ impl Runs {
         self.drain();
     }
 
-    /// Returns the id of the next run, unique in the output even if the input repeats ids.
+    /// Returns the id of the next run, unique in the output even if the input repeats ids. The second run `r`
+    /// becomes `r-2`.
     fn run_id(&mut self, given: Option<ByteString>) -> ByteString {
         let given = self.run.clone().or_else(|| given.map(|run| run.to_string()));
         let base = given.unwrap_or_else(|| format!("run-{}", self.begun));
@@ -134,6 +145,7 @@ impl Runs {
         Ok(())
     }
 
+    /// Ends the open run as cut.
     fn cut(&mut self) {
         if let Some(context) = &mut self.open {
             context.handle_eof();
@@ -141,6 +153,7 @@ impl Runs {
         self.drain();
     }
 
+    /// Writes the events that the stream machine has ready, and closes the run after its terminal event.
     fn drain(&mut self) {
         let Some(context) = &mut self.open else { return };
         while let Some(event) = context.poll_event() {

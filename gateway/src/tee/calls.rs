@@ -15,10 +15,12 @@ const CALLS: usize = 64;
 /// The bytes of a call's arguments that are searched for a name.
 const ARGUMENTS: usize = 4096;
 
+/// An unanswered tool call. `words` is its name and the beginning of its arguments, normalised.
 #[derive(Debug)]
 struct Call {
     id: ToolCallId,
     words: String,
+    /// Set once a lane was attributed: a second lane of the same agent belongs to another call.
     has_lane: bool,
 }
 
@@ -27,7 +29,8 @@ struct Call {
 pub(crate) struct OpenCalls(HashMap<String, VecDeque<Call>>);
 
 impl OpenCalls {
-    /// Records the tool calls and results in an event of the run.
+    /// Records the tool calls and results in an event of the run. Results remove their call. Calls without an
+    /// id cannot be referred to and are ignored.
     pub(crate) fn observe(&mut self, event: &SourceEvent) {
         let SourceEvent::Update(update) = event else { return };
         match &update.block {
@@ -45,12 +48,14 @@ impl OpenCalls {
         }
     }
 
+    /// Adds a call, or a fragment of the arguments of one.
     fn note(&mut self, source: &Source, id: &ToolCallId, name: Option<&ByteString>, arguments: &str) {
         let calls = self.0.entry(source.path().to_owned()).or_default();
         if !calls.iter().any(|call| call.id == *id) {
             if calls.len() >= CALLS {
                 calls.pop_front();
             }
+            // Detached: an id that is a slice of a received frame would keep the whole frame in memory.
             calls.push_back(Call { id: id.detached(), words: String::new(), has_lane: false });
         }
         if let Some(call) = calls.iter_mut().find(|call| call.id == *id)
@@ -83,7 +88,7 @@ impl OpenCalls {
     }
 }
 
-/// Normalises a name: tools are called `ask_argo_cd` where the agent is `argo-cd`.
+/// Returns a name in lower case with `_` for `-`: tools are called `ask_argo_cd` where the agent is `argo-cd`.
 fn normal(text: &str) -> String {
     text.to_ascii_lowercase().replace('-', "_")
 }

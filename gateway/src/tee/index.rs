@@ -12,8 +12,11 @@ use super::relate::Anchor;
 use super::relation::RelationKey;
 use super::token::RunToken;
 
+/// Anchors by token, trace and context. Look-ups are by hash; lists are as long as runs share a trace or
+/// context.
 #[derive(Debug, Default)]
 pub(super) struct Index {
+    /// A token belongs to one anchor.
     tokens: HashMap<RunToken, Weak<Anchor>>,
     traces: AnchorRefs,
     contexts: AnchorRefs,
@@ -22,6 +25,7 @@ pub(super) struct Index {
 /// Several anchors may share one trace or context.
 type AnchorRefs = HashMap<String, Vec<AnchorRef>>;
 
+/// A reference, with the run of its anchor: that is needed after the anchor is gone.
 #[derive(Debug)]
 struct AnchorRef {
     anchor: Weak<Anchor>,
@@ -45,7 +49,8 @@ impl Index {
         self.contexts.entry(context.to_owned()).or_default().push(AnchorRef::of(anchor));
     }
 
-    /// Returns all anchors with that relation key.
+    /// Returns all anchors with that relation key. The caller decides whether the result is unique; references
+    /// must be dropped after the lock is released.
     pub(super) fn find(&self, relation: &RelationKey) -> Vec<Arc<Anchor>> {
         let alive = |places: Option<&Vec<AnchorRef>>| {
             places.into_iter().flatten().filter_map(|place| place.anchor.upgrade()).collect()
@@ -61,6 +66,7 @@ impl Index {
     }
 
     /// Removes the anchor of an agent that has ended. Returns the contexts that no other agent of its run has.
+    /// Those are to be unpublished.
     pub(super) fn forget(&mut self, anchor: &Anchor, contexts: &[String]) -> Vec<String> {
         if let Some(token) = &anchor.token {
             self.tokens.remove(token);
@@ -91,7 +97,8 @@ impl AnchorRef {
     }
 }
 
-/// Removes entries whose run has ended. Returns `true` if an entry of the run remains.
+/// Removes entries whose run has ended. Returns `true` if an entry of the run remains. Entries of other anchors
+/// that are gone are removed on the way.
 fn clear(places: &mut AnchorRefs, key: &str, run: &RunId) -> bool {
     let Some(list) = places.get_mut(key) else { return false };
     list.retain(|place| place.anchor.strong_count() > 0);

@@ -3,6 +3,14 @@
 //! Back-pressure: an event is sent to the run's channel before the supervisor receives the bytes it was decoded from. A
 //! run whose log is slow thereby slows the call, like any slow reader, for at most [`PATIENCE`]: then the lane is
 //! closed as lost (reported once the run accepts events again), and only the supervisor receives the bytes.
+//!
+//! ```text
+//! begin ──┬─ new task ───────────────► open ── handle_* ──► events ──► run
+//!         ├─ task that still works ──► the open lane of the earlier call
+//!         └─ task with kept state ───► open again, without repeating what was emitted
+//! retire ─┬─ task works ──► Rest::Working: the lane stays open for the next call
+//!         └─ else ────────► Rest::Closed: source and decoder state
+//! ```
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +42,7 @@ pub(crate) const CALLER_GONE: &str = "caller_gone";
 /// The code of a lane whose events the run did not accept in time.
 pub(super) const LANE_LOST: &str = "lane_lost";
 
-/// The state of tasks in a run that further calls may continue.
+/// The state of tasks in a run that further calls may continue. `None` once the run has ended.
 #[derive(Debug)]
 pub(crate) struct Tasks(Mutex<Option<HashMap<TaskKey, Rest>>>);
 
@@ -57,16 +65,20 @@ enum Rest {
 }
 
 impl Tasks {
+    /// Removes and returns the state of a task. Two calls at the same time cannot both continue one lane.
     fn take(&self, task: &TaskKey) -> Option<Rest> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(task)
     }
 
     /// Drops all state and accepts no more, because the run has ended. The state holds references to the run.
     pub(crate) fn close(&self) {
+        // Dropped after the lock is released: dropping a lane drops its anchor, which locks the index of the
+        // tee.
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(all);
     }
 
+    /// Stores the state, unless the run has ended or [`TASKS`] is reached.
     fn keep(&self, task: TaskKey, rest: Rest) {
         let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tasks) = tasks.as_mut().filter(|tasks| tasks.len() < TASKS) {
@@ -82,15 +94,18 @@ pub(crate) struct Lane {
     anchor: Arc<Anchor>,
     /// The sender to the run, or `None` if the run has ended.
     events: Option<LaneSender>,
+    /// Kept to create a new tap for the same lane after a reply.
     config: TapConfig,
     tap: Tap,
     metrics: Arc<Metrics>,
+    /// Set once the run did not accept an event within [`PATIENCE`].
     is_lost: bool,
+    /// Set once a call waits for the run's cancel on behalf of the task, so that only one call cancels it.
     is_watched: bool,
 }
 
 impl Lane {
-    /// Returns the lane of a call by `caller`, or `None` for a read of a task without state.
+    /// Returns the lane of a call by `caller`, or `None` for a read of a task without an open lane.
     pub(crate) fn begin(caller: &Arc<Anchor>, call: &LaneCall, metrics: &Arc<Metrics>) -> Option<Self> {
         let task = (call.agent.clone(), call.task_id.clone());
         let rest = caller.run.tasks.take(&task);
@@ -102,6 +117,7 @@ impl Lane {
                 }
                 return Some(*lane);
             }
+            // A read of a task that has ended or waits shows nothing new; the state stays for the next message.
             (Some(closed), CallKind::Look) => {
                 caller.run.tasks.keep(task, closed);
                 return None;
@@ -208,6 +224,7 @@ impl Lane {
     /// without a reply: the run has ended, or the time is over. The supervisor answers then.
     pub(crate) async fn raise(&mut self) -> Option<Vec<InterruptReply>> {
         let questions = self.tap.take_questions();
+        // A lane that is lost, or whose run has ended, cannot show the question.
         let replies = match self.events.clone().filter(|_| !self.is_lost) {
             Some(events) => self.replies(&events, &questions).await,
             None => None,
@@ -219,7 +236,10 @@ impl Lane {
         replies
     }
 
+    /// Sends the interrupts to the run and waits for all replies. Ids are translated back to those of the
+    /// sub-agent.
     async fn replies(&self, events: &LaneSender, questions: &[Interrupt]) -> Option<Vec<InterruptReply>> {
+        // All interrupts are requested before the first reply is awaited: the run ends with all of them.
         let mut waiting = Vec::new();
         for question in questions {
             let (interrupt, reply) = self.anchor.run.raise(question);
@@ -257,6 +277,8 @@ impl Lane {
         }
     }
 
+    /// Stores the state under the name of the agent and the id of the task. A response without a task leaves
+    /// nothing.
     fn leave(self) {
         let run = Arc::clone(&self.anchor.run);
         let Some(task) = self.tap.task() else { return };
@@ -270,6 +292,8 @@ impl Lane {
         }
     }
 
+    /// Sends the decoded events to the run. An event that the run does not accept is counted; after a time-out
+    /// all later ones are.
     async fn tell(&mut self) {
         while let Some(event) = self.tap.poll_event() {
             if self.is_lost {

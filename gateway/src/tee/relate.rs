@@ -40,6 +40,9 @@ const TOLD_FOR_MS: i64 = 24 * 60 * 60 * 1000;
 pub(super) type OwnedRun = (Arc<TeeRun>, RunId, String);
 
 /// An agent that works in a run. The lanes of the agents that it calls are attached to it.
+///
+/// Held by the context of the agent's calls and by its lane. Dropping the last reference removes the anchor
+/// from the index and unpublishes its keys.
 #[derive(Debug)]
 pub(crate) struct Anchor {
     pub(crate) run: Arc<TeeRun>,
@@ -48,9 +51,13 @@ pub(crate) struct Anchor {
     pub(crate) source: Source,
     /// The stored form of the principal that the run belongs to.
     owner: String,
+    /// The token that this agent alone has received; `None` if calls are not related by tokens.
     pub(super) token: Option<RunToken>,
+    /// The trace id of the run, which all its agents share.
     pub(super) trace: Option<String>,
+    /// A2A contexts and AG-UI threads in which the agent works.
     contexts: Mutex<Vec<String>>,
+    /// Weak, because the index of the tee refers to anchors.
     tee: Weak<Tee>,
 }
 
@@ -180,6 +187,8 @@ impl Requester {
 
 /// All anchors of a gateway.
 pub(crate) struct Tee {
+    /// The configured kinds of relation keys, in the order in which they are tried. Replaced when the
+    /// configuration is reloaded.
     ways: RwLock<Vec<RelateBy>>,
     index: Mutex<Index>,
     log: Arc<dyn RunLog>,
@@ -193,11 +202,13 @@ impl std::fmt::Debug for Tee {
 }
 
 impl Tee {
+    /// Returns a tee without anchors.
     pub(crate) fn new(ways: Vec<RelateBy>, log: Arc<dyn RunLog>, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self { ways: RwLock::new(ways), index: Mutex::default(), log, metrics })
     }
 
-    /// Sets the kinds of relation keys to use from now on.
+    /// Sets the kinds of relation keys to use from now on. Keys that were published before stay published until
+    /// their runs end.
     pub(crate) fn relate_by(&self, ways: Vec<RelateBy>) {
         *self.ways.write().unwrap_or_else(PoisonError::into_inner) = ways;
     }
@@ -218,6 +229,7 @@ impl Tee {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns `true` if calls are related by that kind of key.
     pub(super) fn has(&self, way: RelateBy) -> bool {
         self.ways.read().unwrap_or_else(PoisonError::into_inner).contains(&way)
     }
@@ -228,6 +240,7 @@ impl Tee {
         self.anchor(run, Source::root(), token, trace)
     }
 
+    /// Creates an anchor and adds it to the index.
     fn anchor(
         self: &Arc<Self>,
         (run, run_id, owner): OwnedRun,
@@ -260,6 +273,8 @@ impl Tee {
                 RelateBy::Token if !here.is_empty() => Vec::new(),
                 _ => self.elsewhere(requester, &relation, &is_here).await,
             };
+            // A key that identifies no run, or more than one, is skipped: a wrong relation would show the call
+            // in another run.
             match (here.len(), elsewhere.as_slice()) {
                 (1, []) => return here.pop().map(|anchor| (Caller::Here(anchor), way)),
                 (0, [run]) => return Some((Caller::There(RemoteRun { run: run.clone(), relation }), way)),
@@ -313,6 +328,7 @@ impl Tee {
         open
     }
 
+    /// Publishes keys of a run. A log that is unavailable costs the relation at other replicas only.
     async fn tell(&self, run: &RunId, keys: Vec<String>) {
         let until = Timestamp(now().0.saturating_add(TOLD_FOR_MS));
         if keys.is_empty() {

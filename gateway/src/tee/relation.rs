@@ -1,4 +1,14 @@
 //! The relation keys of a call: the values that may identify the run it belongs to.
+//!
+//! ```text
+//! header    x-aqueduct-run: 0af7…-b7ad…          ──► Token
+//! metadata  {"aqueduct/run":"0af7…-b7ad…"}       ──► Token
+//! header    baggage: a=1, aqueduct-run=0af7…     ──► Token
+//! header    traceparent: 00-TRACE-SPAN-01        ──► Trace
+//! message   contextId                            ──► Context
+//! ```
+//!
+//! Values come from callers and may be anything; a value that is empty or too long is dropped.
 
 use aqueduct_adapter_a2a::relay::PassingCall;
 use http::HeaderMap;
@@ -59,6 +69,7 @@ impl RelationKey {
         }
     }
 
+    /// Returns `true` for a value that is not empty and not longer than [`RELATION_KEY_BYTES`].
     fn is_sound(&self) -> bool {
         let (Self::Token(value) | Self::Trace(value) | Self::Context(value)) = self;
         !value.is_empty() && value.len() <= RELATION_KEY_BYTES
@@ -84,6 +95,8 @@ pub(super) fn relation_keys(
     ways.iter().flat_map(of).filter(RelationKey::is_sound).collect()
 }
 
+/// Returns the tokens of a call from header, metadata and baggage, in that order. An agent may forward an older
+/// one too.
 fn tokens(headers: &HeaderMap, call: &PassingCall<'_>) -> Vec<RelationKey> {
     let header = text(headers, TOKEN_HEADER).map(str::to_owned);
     let baggage = baggage_members(headers).map(|(_, token)| token.to_owned());
@@ -94,6 +107,7 @@ fn tokens(headers: &HeaderMap, call: &PassingCall<'_>) -> Vec<RelationKey> {
     found
 }
 
+/// Returns the value of a header, or `None` if it is absent or not visible ASCII.
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }

@@ -50,6 +50,8 @@ impl RunContext {
         let owner = principal.to_string();
         let is_lane = caller.header(LANE_HEADER).is_some();
         let given = caller.header("traceparent").and_then(trace_id);
+        // A call that the gateway marks as a lane of another run must not get that run's trace: two runs would
+        // share it.
         let trace = given.or_else(random_hex::<16>).filter(|_| tee.has(RelateBy::Trace) && !is_lane);
         let anchor = tee.root((Arc::clone(run), run.handle.id().clone(), owner), trace);
         if !is_lane {
@@ -123,6 +125,8 @@ fn others_in_baggage(headers: &HeaderMap) -> String {
         .fold(String::new(), |all, member| all + member + ",")
 }
 
+/// Sets a header. A value that is not valid in a header is left out; the token is marked as sensitive, so that
+/// no debug output prints it.
 fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
     if let Ok(mut value) = HeaderValue::from_str(value) {
         value.set_sensitive(name == TOKEN_HEADER);

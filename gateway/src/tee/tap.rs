@@ -26,11 +26,13 @@ use aqueduct_transport_http::sse;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// How the response of a call is decoded.
+/// How the response of a call is decoded. Cloned for each call of a lane.
 #[derive(Debug, Clone)]
 pub(crate) struct TapConfig {
+    /// The lane: the source of all its events.
     pub(crate) source: Source,
     pub(crate) dialect: Dialect,
+    /// The largest line and event of the stream, from the limits of the agent.
     pub(crate) limits: sse::DecodeLimits,
     /// The id of the message in the call.
     pub(crate) message_id: Option<String>,
@@ -40,16 +42,21 @@ pub(crate) struct TapConfig {
     pub(crate) raises: bool,
 }
 
-/// Decodes the response of one call.
+/// Decodes the response of one call. Inputs are `handle_*`; events are taken by [`Tap::poll_event`] until it
+/// returns `None`.
 #[derive(Debug)]
 pub(crate) struct Tap {
     source: Source,
     /// The SSE decoder, or `None` once the framing is invalid.
     frames: Option<sse::Decoder>,
     decoder: Decoder,
+    /// Events of the decoder that are not converted yet; empty between two calls.
     decoded: Vec<SourceEvent>,
+    /// Events to be polled, in order.
     ready: VecDeque<SourceEvent>,
     is_open: bool,
+    /// Set once `LaneClosed` was emitted. Later events of the response are dropped, because a lane is closed
+    /// once.
     is_closed: bool,
     raises: bool,
     /// Interrupts for the user of the run.
@@ -181,6 +188,8 @@ impl Tap {
         }
     }
 
+    /// Decodes all complete frames. An invalid framing fails the lane: what follows cannot be found in the
+    /// bytes.
     fn read_frames(&mut self) {
         while let Some(event) = self.frames.as_mut().and_then(sse::Decoder::poll_event) {
             match event {
@@ -199,6 +208,7 @@ impl Tap {
         self.show_decoded();
     }
 
+    /// Converts decoded events and keeps the lane balanced: it opens before its first event and closes once.
     fn show_decoded(&mut self) {
         for event in std::mem::take(&mut self.decoded) {
             if self.is_closed {
@@ -224,6 +234,7 @@ impl Tap {
         }
     }
 
+    /// Emits `LaneOpened`, once.
     fn open(&mut self) {
         if !self.is_open {
             self.is_open = true;
@@ -231,6 +242,7 @@ impl Tap {
         }
     }
 
+    /// Emits `LaneClosed`, after `LaneOpened` if nothing was emitted before.
     fn close(&mut self, outcome: LaneOutcome) {
         self.open();
         self.is_closed = true;
@@ -249,16 +261,19 @@ fn shown(event: SourceEvent) -> SourceEvent {
     }
 }
 
+/// Returns an interrupt as a notice: the supervisor answers it, and watchers see that it was asked.
 fn notice(source: &Source, interrupt: &Interrupt) -> Update {
     let words = interrupt.message.as_deref().unwrap_or("the agent waits for an answer");
     let value = json!({ "text": words, "level": "info", "code": &*interrupt.reason });
     custom(source, wellknown::NOTICE, value)
 }
 
+/// Returns structured content of the sub-agent.
 fn data(source: &Source, value: Value) -> Update {
     custom(source, wellknown::DATA, value)
 }
 
+/// Returns an update with custom content on the intermediate channel.
 fn custom(source: &Source, name: &'static str, value: Value) -> Update {
     Update::new(ContentBlock::custom(ByteString::from_static(name), value)).from_source(source).intermediate()
 }

@@ -1,4 +1,7 @@
 //! A lane of a call, independent of the replica that drives the run.
+//!
+//! A lane at another replica does not raise interrupts: the call would have to be held at the carrier for a
+//! reply that arrives at the owner. Its interrupts are answered by the supervisor.
 
 use std::sync::Arc;
 
@@ -24,7 +27,7 @@ pub(crate) enum Tapped {
 }
 
 impl Tapped {
-    /// Returns the lane of a call, if it has one.
+    /// Returns the lane of a call, if it has one. Without a lane the call is forwarded all the same.
     pub(crate) async fn begin(gateway: &Arc<Gateway>, caller: &Caller, call: LaneCall) -> Option<Self> {
         match caller {
             Caller::Here(anchor) => {

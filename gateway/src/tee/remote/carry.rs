@@ -1,5 +1,17 @@
 //! The carrier's side: appends the response of a call to a side run of the shared log before it is sent to the
 //! supervisor.
+//!
+//! ```text
+//! begin ── Announcement to the owner ──► waiting ── Granted ──► open ── handle_* ──► pieces in the side run
+//!                                           │                    │ an append fails or is too slow:
+//!                                           │ Refused, silence   │ lost, further pieces are counted
+//!                                           ▼                    ▼
+//!                                        no lane              retire ──► the side run ends
+//! ```
+//!
+//! The carrier does not decode the response: the owner does, so that all calls of a task are decoded by one
+//! decoder. Invariant: the side run is ended on every path; if its append fails, the lease lapses and another
+//! replica ends it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +38,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(3);
 /// The latest state that the owner has sent.
 #[derive(Debug, Clone, Default)]
 struct OwnerState {
+    /// `Granted` or `Refused`, once the owner has responded.
     granted: Option<Word>,
     /// The task to cancel.
     cancel: Option<String>,
@@ -33,21 +46,28 @@ struct OwnerState {
     is_over: bool,
 }
 
-/// The lane of one call at another replica.
+/// The lane of one call in a run that another replica drives.
 #[derive(Debug)]
 pub(crate) struct RemoteLane {
+    /// The side run that carries the pieces. Its lease belongs to this replica.
     side: SideRun,
     run_context: RunContext,
+    /// What the owner has sent so far. A `watch` channel keeps the latest state, so no message can be missed
+    /// between two waits.
     owner: watch::Receiver<OwnerState>,
+    /// Bytes of a character whose rest has not arrived: pieces are JSON and therefore text.
     text: TextPieces,
     metrics: Arc<Metrics>,
+    /// Set once a piece could not be appended in time. Later pieces are counted as dropped; the call goes on.
     is_lost: bool,
     /// Set if the response was not a stream, so that its task may still work.
     is_whole: bool,
 }
 
 impl RemoteLane {
-    /// Requests a lane from the owner of the run. Returns `None` if the owner refuses or does not respond.
+    /// Requests a lane from the owner of the run. Returns `None` if the owner refuses or does not respond. The
+    /// call waits for the response of the owner, at most [`ANSWER_WAIT`], because the sub-agent needs the token
+    /// of the lane.
     pub(crate) async fn begin(gateway: &Arc<Gateway>, remote: &RemoteRun, call: LaneCall) -> Option<Self> {
         let side = SideRun::open(gateway.runs(), &remote.run).await;
         let side = side.inspect_err(|error| tracing::warn!(%error, "a sub-agent cannot be shown")).ok()?;
@@ -63,6 +83,7 @@ impl RemoteLane {
             is_lost: false,
             is_whole: false,
         };
+        // The side run exists before the owner is asked: the owner reads it as soon as it grants the lane.
         let announcement =
             Announcement { side: lane.side.id().to_string(), relation: remote.relation.clone(), call };
         let sent = gateway.log().control(&remote.run, Control::Message(value(&announcement))).await;
@@ -81,6 +102,8 @@ impl RemoteLane {
         None
     }
 
+    /// Waits for the owner's response. Returns the values for the sub-agent, or `None` for a refusal, silence
+    /// or a dead owner.
     async fn granted(&mut self) -> Option<RunContext> {
         let granted = self.owner.wait_for(|owner| owner.granted.is_some() || owner.is_over);
         let word = if let Ok(owner) = tokio::time::timeout(ANSWER_WAIT, granted).await {
@@ -102,7 +125,8 @@ impl RemoteLane {
         self.run_context.clone()
     }
 
-    /// Waits until the task is to be cancelled. Returns the task.
+    /// Waits until the task is to be cancelled. Returns the task. Cancel-safe. Never returns if the owner has
+    /// ended its messages.
     pub(crate) async fn cancel_wanted(&self) -> String {
         let mut owner = self.owner.clone();
         let task =
@@ -114,10 +138,12 @@ impl RemoteLane {
         }
     }
 
+    /// Appends that the agent has not responded yet.
     pub(crate) async fn handle_wait(&mut self) {
         self.say(Piece::Wait).await;
     }
 
+    /// Appends a chunk of an event stream. Returns once it is in the log, or is lost.
     pub(crate) async fn handle_chunk(&mut self, chunk: &Bytes) {
         let text = self.text.push(chunk);
         if !text.is_empty() {
@@ -125,25 +151,30 @@ impl RemoteLane {
         }
     }
 
+    /// Appends a response that is not a stream. Bytes that are not UTF-8 are replaced, in the copy only.
     pub(crate) async fn handle_body(&mut self, status: u16, body: &Bytes) {
         self.is_whole = true;
         self.say(Piece::Body { status, text: String::from_utf8_lossy(body).into_owned() }).await;
     }
 
+    /// Appends the end of the stream, after a character that was cut.
     pub(crate) async fn handle_end(&mut self) {
         self.flush().await;
         self.say(Piece::End).await;
     }
 
+    /// Appends a failed call or a cut stream.
     pub(crate) async fn handle_failure(&mut self, failure: &RunFailure) {
         self.flush().await;
         self.say(Piece::failure(failure)).await;
     }
 
+    /// Appends a notice for watchers.
     pub(crate) async fn handle_note(&mut self, text: &str) {
         self.say(Piece::Note { text: text.to_owned() }).await;
     }
 
+    /// Appends bytes that were held back, with the incomplete character replaced.
     async fn flush(&mut self) {
         let text = self.text.finish();
         if !text.is_empty() {
@@ -180,6 +211,8 @@ impl RemoteLane {
         }
     }
 
+    /// Appends a piece, within [`PATIENCE`]. A piece that the owner no longer reads, or the log does not take,
+    /// is counted.
     async fn say(&mut self, piece: Piece) {
         if self.is_lost || self.owner.borrow().is_over {
             return self.metrics.lane_event_dropped();
@@ -193,12 +226,14 @@ impl RemoteLane {
         }
     }
 
+    /// Gives the lane up. Logged once per lane, because `say` returns early afterwards.
     fn lose(&mut self, reason: &str) {
         self.is_lost = true;
         self.metrics.lane_event_dropped();
         tracing::warn!(reason, "the run log takes no events: a sub-agent is not shown any further");
     }
 
+    /// Ends the side run.
     async fn close(&mut self, failure: Option<RunFailure>) {
         let end = match failure {
             Some(failure) => SourceEvent::Failed(failure),
@@ -211,7 +246,8 @@ impl RemoteLane {
     }
 }
 
-/// Receives messages of the owner until the side run ends.
+/// Receives messages of the owner until the side run ends. Messages that cannot be read are skipped: a newer
+/// version of the gateway may send others.
 async fn listen(mut ear: SideEar, owner: watch::Sender<OwnerState>) {
     while let Some(messages) = ear.hear().await {
         for message in messages {

@@ -1,4 +1,20 @@
 //! The owner's side: a lane whose events are read from a side run.
+//!
+//! ```text
+//! Announcement ──► side run already closed? ── yes ──► ignored
+//!                    │ no
+//!                    ▼
+//!               key identifies an agent of this run? ── no ──► Refused
+//!                    │ yes
+//!                    ▼
+//!               lane, Granted ──► feed: pieces ──► Lane ──► run      cancel ──► Cancel { task }
+//!                    │ last piece, side run ends, or this run ends
+//!                    ▼
+//!               retire ──► Over ──► the side run is trimmed
+//! ```
+//!
+//! The order of pieces and the supervisor's own events is kept by [`RemoteCalls::catch_up`]: the run reads what
+//! carriers have appended before it handles the supervisor's next event.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +30,7 @@ use super::words::{Announcement, PIECE, Piece, Word, value};
 use crate::tee::lane::{LANE_LOST, Lane, PATIENCE};
 use crate::tee::run::TeeRun;
 
-/// The calls of a run that other replicas forward.
+/// The calls of a run that other replicas forward. The lock is held for look-ups only, never across an await.
 #[derive(Debug, Default)]
 pub(crate) struct RemoteCalls(Mutex<Vec<RemoteCall>>);
 
@@ -22,10 +38,12 @@ pub(crate) struct RemoteCalls(Mutex<Vec<RemoteCall>>);
 #[derive(Debug, Clone)]
 struct RemoteCall {
     side: RunId,
+    /// The number of the last event that reached the lane. Closed when the follower ends.
     read: watch::Receiver<u64>,
 }
 
 impl RemoteCalls {
+    /// Locks the list. Its operations cannot leave it inconsistent, so poison is ignored.
     fn all(&self) -> MutexGuard<'_, Vec<RemoteCall>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -35,8 +53,9 @@ impl RemoteCalls {
         self.all().is_empty()
     }
 
-    /// Waits until everything that carriers have appended so far was sent to the lanes, and lanes that ended are
-    /// removed.
+    /// Waits until everything that carriers have appended so far was sent to the lanes, and lanes that ended
+    /// are removed. Waits at most [`PATIENCE`]: events that arrive later are shown after the supervisor's next
+    /// event.
     pub(crate) async fn catch_up(&self, log: &Arc<dyn RunLog>) {
         let calls = self.all().clone();
         let all = futures_util::future::join_all(calls.into_iter().map(|mut call| async move {
@@ -51,7 +70,8 @@ impl RemoteCalls {
     }
 }
 
-/// Handles a message of another replica to the run.
+/// Handles a message of another replica to the run. Each announcement is followed by a task of its own, so that
+/// a slow side run delays no other call.
 pub(crate) fn take_message(run: &Arc<TeeRun>, message: Value) {
     match serde_json::from_value::<Announcement>(message) {
         Ok(announcement) => {
@@ -70,17 +90,23 @@ struct Follower {
 
 /// The next input of a follower.
 enum Next {
+    /// An event of the side run; `None` if the side run cannot be read any further.
     Piece(Option<NumberedEvent>),
+    /// The run was cancelled while this task works.
     Cancel(String),
+    /// The run of the lane has ended.
     RunEnded,
 }
 
 impl Follower {
+    /// Follows one call from its announcement to the end of its side run.
     async fn follow(self, announcement: Announcement) {
         // The replica that took the run over receives all earlier messages to the run, including those of ended calls.
         if self.run.tee.log().state(&self.side).await.is_ok_and(|side| side.closed_at.is_some()) {
             return;
         }
+        // An earlier call of the task may have come through another replica; its lane must have left its state
+        // first.
         if announcement.call.goes_on() {
             self.run.remote.catch_up(self.run.tee.log()).await;
         }
@@ -93,6 +119,7 @@ impl Follower {
         self.run.remote.all().push(RemoteCall { side: self.side.clone(), read });
         let run_context = lane.run_context();
         let [token, trace] = [run_context.token(), run_context.trace()].map(|text| text.map(str::to_owned));
+        // A run context holds a reference to the anchor, which must not outlive the lane.
         drop(run_context);
         self.tell(&Word::Granted { token, trace }).await;
         let has_ended = self.feed(&mut lane, &sender).await;
@@ -109,7 +136,9 @@ impl Follower {
         self.run.tee.log().trim(&self.side, u64::MAX).await.ok();
     }
 
-    /// Reads the side run into the lane until its end. Returns `false` if the run ended before.
+    /// Reads the side run into the lane until its end. Returns `false` if the run ended before. Pieces come
+    /// first in the biased select: a cancel or the end of the run must not overtake content that the log
+    /// contains.
     async fn feed(&self, lane: &mut Lane, read: &watch::Sender<u64>) -> bool {
         let log = Arc::clone(self.run.tee.log());
         let mut events = Follow::new(log, self.side.clone(), 0);
@@ -143,12 +172,14 @@ impl Follower {
         true
     }
 
+    /// Sends a message to the carrier.
     async fn tell(&self, word: &Word) {
         // A carrier that has ended its side run needs no more messages.
         self.run.tee.log().control(&self.side, Control::Message(value(word))).await.ok();
     }
 }
 
+/// Returns the failure of a lane whose side run cannot be read.
 fn lost() -> RunFailure {
     RunFailure::new(
         LANE_LOST,
@@ -156,7 +187,9 @@ fn lost() -> RunFailure {
     )
 }
 
-/// Applies an event of a side run to the lane. Returns `true` if it was the last one with content.
+/// Applies an event of a side run to the lane. Returns `true` if it was the last one with content. A side run
+/// that another replica ended (its carrier died) ends with `RunFailed`, which fails the lane. A piece that
+/// cannot be read is skipped and logged.
 async fn handle(lane: &mut Lane, event: BlockEvent) -> bool {
     let custom = match event {
         BlockEvent::Custom(custom) if custom.name == PIECE => custom,

@@ -1,4 +1,12 @@
 //! The messages between carrier and owner.
+//!
+//! ```text
+//! carrier ──► owner   message to the run       {"side":"…","relation":{"way":"token","value":"…"},"call":{…}}
+//! owner ──► carrier   message to the side run  {"tee":"granted","token":"…","trace":null}
+//! carrier ──► owner   event of the side run    {"tee":"chunk","text":"data: {…}\n\n"}
+//! ```
+//!
+//! Both sides may be of different versions during an update, so unknown messages are skipped and not an error.
 
 use aqueduct_core::RunFailure;
 use serde::{Deserialize, Serialize};

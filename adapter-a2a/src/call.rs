@@ -207,9 +207,24 @@ pub struct HttpRequest {
 impl Endpoint {
     /// Encodes a call. `id` becomes the JSON-RPC id; REST has none.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// use aqueduct_adapter_a2a::call::Call;
+    /// use aqueduct_adapter_a2a::card::Endpoint;
+    /// use aqueduct_adapter_a2a::version::{Binding, Version};
+    ///
+    /// let endpoint = Endpoint::new("https://agent.test/a2a", Binding::HttpJson, Version::V1);
+    /// let call = Call::GetTask { id: "t".to_owned(), history_length: None };
+    /// let request = endpoint.http_request(&call, 1)?;
+    /// assert_eq!((request.method, request.url.as_str()), ("GET", "https://agent.test/a2a/tasks/t"));
+    /// # Ok::<(), aqueduct_adapter_a2a::error::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
-    /// Returns an error if the binding has no such call, or if a value cannot be encoded.
+    /// Returns [`Error::NotHttp`] for an endpoint of gRPC, and [`Error::NotInVersion`] if its version has no such
+    /// call. Both are the caller's fault.
     pub fn http_request(&self, call: &Call, id: u64) -> Result<HttpRequest, Error> {
         match self.binding {
             Binding::JsonRpc => jsonrpc::request(self, call, id),

@@ -14,8 +14,17 @@ use crate::wire::text::Text;
 /// The well-known paths of cards, best first. The second is that of 0.2 and early 0.3.
 pub const WELL_KNOWN_PATHS: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 
-/// Returns the addresses to try for an agent's card: the address itself if it names a JSON file, else both well-known
-/// paths below it, and below its host if it has a path of its own.
+/// Returns the addresses to try for an agent's card: the address itself if it names a JSON file, else both
+/// well-known paths below it, and below its host if it has a path of its own.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_adapter_a2a::card::card_urls;
+///
+/// assert_eq!(card_urls("https://agent.test/a2a")[0], "https://agent.test/a2a/.well-known/agent-card.json");
+/// assert_eq!(card_urls("https://agent.test/card.json"), ["https://agent.test/card.json"]);
+/// ```
 pub fn card_urls(agent: &str) -> Vec<String> {
     let base = agent.split(['?', '#']).next().unwrap_or(agent).trim_end_matches('/');
     let file = base.rsplit('/').next().unwrap_or_default();
@@ -108,9 +117,27 @@ pub fn endpoints(card: &AgentCard<'_>) -> Vec<Endpoint> {
 
 /// Returns the interface to use: the first of `bindings` that the card offers, in its best version.
 ///
+/// # Examples
+///
+/// ```
+/// use aqueduct_adapter_a2a::card;
+/// use aqueduct_adapter_a2a::version::Binding;
+///
+/// let card = card::parse(
+///     r#"{"name": "a", "supportedInterfaces": [
+///         {"url": "https://agent.test/rest", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
+///         {"url": "https://agent.test/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+///     ]}"#,
+/// )?;
+/// assert_eq!(card::choose(&card, &[Binding::JsonRpc, Binding::HttpJson])?.url, "https://agent.test/rpc");
+/// assert_eq!(card::choose_by_card(&card, &[Binding::JsonRpc, Binding::HttpJson])?.url, "https://agent.test/rest");
+/// # Ok::<(), aqueduct_adapter_a2a::error::Error>(())
+/// ```
+///
 /// # Errors
 ///
-/// Returns an error if the card has no interface with one of `bindings` in a supported version.
+/// Returns [`Error::NoInterface`], with the interfaces of the card, if the card has no interface with one of
+/// `bindings` in a supported version.
 pub fn choose(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endpoint, Error> {
     choose_among(&endpoints(card), bindings).cloned().ok_or_else(|| no_interface(card))
 }
@@ -136,7 +163,8 @@ pub fn choose_by_card(card: &AgentCard<'_>, bindings: &[Binding]) -> Result<Endp
         .ok_or_else(|| no_interface(card))
 }
 
-/// Returns the interface of a binding with the newest version that the client supports. Of equal ones the first of the card wins.
+/// Returns the interface of a binding with the newest version that the client supports. Of equal ones the first of
+/// the card wins.
 fn best_version(offered: &[Endpoint], binding: Binding) -> Option<&Endpoint> {
     // `max_by_key` keeps the last of equal elements; the order of the card requires the first.
     offered

@@ -275,7 +275,8 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Returns the pause before an attempt; the first is number 0.
+    /// Returns the pause before an attempt; the first is number 0. With the defaults: 0, 0.5, 1, 2, 4, 8, 10, 10,
+    /// … seconds.
     pub fn pause(&self, attempt: u32) -> Duration {
         let Some(doublings) = attempt.checked_sub(1) else { return Duration::ZERO };
         self.base.saturating_mul(2_u32.saturating_pow(doublings)).min(self.cap)

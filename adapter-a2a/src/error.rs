@@ -1,4 +1,5 @@
-//! [`Error`](enum@Error): the one error of this crate, with its fault; and the codes of failures that programs match on.
+//! [`Error`](enum@Error): the one error of this crate, with its fault; and the codes of failures that programs
+//! match on.
 
 pub use aqueduct_core::RunFailure;
 pub use aqueduct_core::error::Fault;
@@ -76,8 +77,8 @@ impl Error {
         }
     }
 
-    /// Returns `true` if the stream can continue: an unreadable event costs that event, a request that cannot be written is not
-    /// sent. Without a usable card there is no stream.
+    /// Returns `true` if the stream can continue: an unreadable event costs that event, a request that cannot be
+    /// written is not sent. Without a usable card there is no stream.
     pub fn can_continue(&self) -> bool {
         !matches!(self, Self::Card(_) | Self::NoInterface { .. })
     }

@@ -86,6 +86,7 @@ pub fn outgoing_metadata(input: &RunInput) -> Metadata {
     metadata
 }
 
+/// Returns `true` for `null` and `{}`, which frontends send for "no state".
 fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(Map::is_empty)
 }
@@ -140,6 +141,11 @@ pub fn tool_results(input: &RunInput) -> Vec<Part<'static>> {
     results
 }
 
+/// Converts the result of a tool into a data part:
+///
+/// ```text
+/// {"type": "tool-result", "toolCallId": "c2", "payload": "ok", "isError": true}      `isError` only for failures
+/// ```
 fn tool_result(block: &ContentBlock) -> Option<Part<'static>> {
     let ContentBlock::ToolResult(result) = block else { return None };
     let mut value = json!({
@@ -153,7 +159,8 @@ fn tool_result(block: &ContentBlock) -> Option<Part<'static>> {
     Some(Part::data(&value))
 }
 
-/// Returns the user's action on an A2UI surface, as a part for the agent.
+/// Returns the user's action on an A2UI surface, as a part for the agent. An action without a wrapper is wrapped
+/// as `userAction`.
 pub(crate) fn a2ui_action(input: &RunInput) -> Option<Part<'static>> {
     let action = input.forwarded.get(A2UI_ACTION).filter(|action| action.is_object())?;
     let is_wrapped = action.get("userAction").is_some() || action.get("action").is_some();
@@ -173,7 +180,8 @@ pub enum StateChange {
 }
 
 impl StateChange {
-    /// Parses `{"state": …}` or `{"stateDelta": […]}`.
+    /// Parses `{"state": …}` or `{"stateDelta": […]}`; `delta` is the name of the second member. A complete state
+    /// takes precedence.
     fn of(members: &Map<String, Value>, delta: &str) -> Option<Self> {
         match (members.get("state"), members.get(delta)) {
             (Some(state), _) => Some(Self::Snapshot(state.clone())),
@@ -182,7 +190,8 @@ impl StateChange {
         }
     }
 
-    /// Returns the patch that sets top-level members.
+    /// Returns the patch that sets top-level members, or `None` if there are none. `~` and `/` in names are
+    /// escaped (RFC 6901).
     pub(crate) fn of_members(members: &Map<String, Value>) -> Option<Self> {
         let set = |(name, value): (&String, &Value)| {
             let name = name.replace('~', "~0").replace('/', "~1");
@@ -204,6 +213,7 @@ impl Recogniser for FrontendState {
 
     fn part(&self, part: &Part<'_>) -> Option<Sign> {
         let Content::Data(raw) = &part.content else { return None };
+        // Cheap: most data parts are not parsed for this.
         if !raw.as_str().contains("\"state") {
             return None;
         }

@@ -51,8 +51,7 @@ pub fn method(call: &Call, version: Version) -> Option<&'static str> {
 /// Encodes a call as a `POST` to the endpoint's address. `id` is the JSON-RPC id; the caller chooses it, and the
 /// response repeats it.
 ///
-/// A stream is requested by its method; the header `accept` says so too. Parameters are omitted if there are
-/// none.
+/// A stream is requested by its method and by the header `accept`. Parameters are omitted if there are none.
 ///
 /// # Errors
 ///

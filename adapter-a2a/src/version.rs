@@ -128,7 +128,8 @@ impl fmt::Display for Binding {
     }
 }
 
-/// Returns the protocol headers of a request, with names in lower case.
+/// Returns the protocol headers of a request, with names in lower case. The extensions are sent under both names
+/// in 0.3, as the compatibility clients of the SDKs do.
 pub fn headers(version: Version, extensions: &[String]) -> Vec<(&'static str, String)> {
     let mut headers = Vec::new();
     if version == Version::V1 {

@@ -180,7 +180,8 @@ macro_rules! conversions {
             }
         }
 
-        /// A chunk and a complete artifact have the same message; the update around it says which one it is.
+        /// A chunk and a complete artifact have the same message; `append` of the update around it distinguishes
+        /// them.
         impl From<$pb::Artifact> for Artifact<'static> {
             fn from(artifact: $pb::Artifact) -> Self {
                 Self {

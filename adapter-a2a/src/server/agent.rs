@@ -159,12 +159,13 @@ impl AgentServer {
         }
     }
 
-    /// Waits until the task holds what any client was sent of it, at this replica or another one. A client that was cut and
-    /// found less than it saw would take for new what follows.
+    /// Waits until the task holds what any client was sent of it, at this replica or another one. A client that was
+    /// cut and found less than it saw would take for new what follows.
     ///
     /// # Errors
     ///
-    /// Returns [`ErrorKind::Unavailable`] if the log cannot be read, or not in time: the answer would be an earlier state.
+    /// Returns [`ErrorKind::Unavailable`] if the log cannot be read, or not in time: the answer would be an earlier
+    /// state.
     async fn catch_up(&self, entry: &TaskEntry) -> Result<(), ServerError> {
         let log = self.shared.host.task_log().filter(|log| log.is_shared());
         let run = entry.lock().turns.last().and_then(|turn| turn.run.clone());

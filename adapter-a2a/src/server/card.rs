@@ -127,6 +127,7 @@ impl CardConfig {
         Value::Object(card)
     }
 
+    /// Adds the members of 0.3. The first interface is the main one.
     fn put_v03(&self, card: &mut Map<String, Value>) {
         let mut put = |key: &str, value: Value| {
             card.insert(key.to_owned(), value);
@@ -150,6 +151,8 @@ impl CardConfig {
         }
     }
 
+    /// Returns `supportedInterfaces`: every binding in 1.0, then every binding in 0.3, because clients choose the
+    /// first that they support.
     fn interfaces_json(&self) -> Value {
         let of = |version: Version| {
             let shown = self.interfaces.iter().filter(move |(binding, _)| self.is_shown(*binding, version));
@@ -168,11 +171,14 @@ impl CardConfig {
         Value::Array(of(Version::V1).chain(of(Version::V03)).collect())
     }
 
+    /// Returns `true` if an interface is offered to clients of that version.
     fn is_shown(&self, binding: Binding, version: Version) -> bool {
         let is_named = binding != Binding::Grpc || self.grpc_tenant.is_empty();
         version == Version::V1 || (is_named && !self.only_v1)
     }
 
+    /// Returns the capabilities. The two extensions of this server are always declared; clients need not support
+    /// them.
     fn capabilities(&self) -> Value {
         let mut capabilities = json!({"streaming": true, "pushNotifications": self.push});
         if let Some(object) = capabilities.as_object_mut() {
@@ -196,6 +202,7 @@ impl CardConfig {
         capabilities
     }
 
+    /// Returns the skills. Media types are always written, those of the card if a skill has none of its own.
     fn skills_json(&self) -> Value {
         let skill = |skill: &Skill| {
             let modes =
@@ -259,6 +266,7 @@ impl CardConfig {
     }
 }
 
+/// Returns media types, or plain text if there are none: the lists are required.
 fn or_text(modes: &[String]) -> Vec<&str> {
     if modes.is_empty() { vec!["text/plain"] } else { modes.iter().map(String::as_str).collect() }
 }

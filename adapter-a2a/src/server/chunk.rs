@@ -32,7 +32,9 @@ impl Chunk {
 /// One item of a task's stream, before a binding encodes it.
 #[derive(Debug)]
 pub(super) enum TaskItem {
+    /// A piece of the answer, in its short form.
     Chunk(Chunk),
+    /// Anything else.
     Item(Box<StreamItem<'static>>),
 }
 
@@ -65,7 +67,8 @@ pub(super) fn chunk_of(
     if block.kind != SpanKind::Text || block.channel != Channel::Answer || delta.is_empty() {
         return None;
     }
-    // Pieces of the answer leave no trace in the writer, so its general way can be tried.
+    // The writer keeps no state for pieces of the answer, so converting the event here has no effect on later
+    // ones.
     let mut items = Vec::with_capacity(1);
     writer.handle_event(event, &mut items);
     let [item] = items.as_slice() else { return None };

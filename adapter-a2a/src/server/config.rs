@@ -26,8 +26,8 @@ pub struct ServerConfig {
     /// of a task ([`MESSAGE_REPLY`](super::MESSAGE_REPLY)). The first content decides at once, so the wait is only long
     /// for agents that are slow to start, which have nothing else to show. Zero: every response is a task.
     pub reply_window: Duration,
-    /// How long `CancelTask` waits for the run to end, and `GetTask` and `SubscribeToTask` wait for events that a client
-    /// was already sent, before they return the task as it is. Clients wait 10 to 60 seconds for a response.
+    /// How long `CancelTask` waits for the run to end, and `GetTask` and `SubscribeToTask` wait for events that a
+    /// client was already sent, before they return the task as it is. Clients wait 10 to 60 seconds for a response.
     pub cancel_wait: Duration,
     /// How often the subscriber of an interrupted task checks for a turn that another replica started, if replicas
     /// share a log. An agent takes longer for its first text.

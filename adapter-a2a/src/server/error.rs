@@ -10,7 +10,13 @@ use crate::wire::ErrorKind;
 /// The `domain` of every `ErrorInfo`.
 const DOMAIN: &str = "a2a-protocol.org";
 
-/// A refusal.
+/// A refusal of a call. Each binding encodes it in its own form; the kind determines code, reason and status.
+///
+/// | | JSON-RPC | REST | gRPC |
+/// |---|---|---|---|
+/// | kind | `error.code`, `error.data[0].reason` | HTTP status, `error.details[0].reason` | status code, `ErrorInfo.reason` |
+/// | violations | `error.data[1]` | `error.details[1]` | `BadRequest` |
+/// | exceeded quota | HTTP 429, `RetryInfo` | HTTP 429, `RetryInfo` | `RESOURCE_EXHAUSTED`, `RetryInfo` |
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{message}")]
 pub struct ServerError {
@@ -76,7 +82,8 @@ impl ServerError {
         Self::invalid_fields(vec![violation])
     }
 
-    /// Returns the refusal of invalid members.
+    /// Returns the refusal of invalid members (-32602). The message lists all of them: `message.parts: must hold
+    /// at least one part; …`.
     pub fn invalid_fields(violations: Vec<FieldViolation>) -> Self {
         let told =
             violations.iter().map(|violation| format!("{}: {}", violation.field, violation.description));
@@ -84,7 +91,8 @@ impl ServerError {
         Self { violations, ..Self::new(ErrorKind::InvalidParams, message) }
     }
 
-    /// Returns the refusal for a task that does not exist, or belongs to another principal. Both are equal.
+    /// Returns the refusal for a task that does not exist, or belongs to another principal. Both are equal, so
+    /// that ids of other principals cannot be probed.
     pub fn task_not_found(id: &str) -> Self {
         let shown: String = id.chars().take(80).collect();
         Self::new(ErrorKind::TaskNotFound, format!("there is no task {shown:?}: it may have expired"))
@@ -136,7 +144,8 @@ impl ServerError {
         }
     }
 
-    /// Returns the `reason` of the `ErrorInfo`.
+    /// Returns the `reason` of the `ErrorInfo`: that of the specification, or the name of the gRPC status for
+    /// refusals that it does not define.
     pub fn reason(&self) -> &'static str {
         self.kind.reason().unwrap_or_else(|| self.grpc_code().name())
     }

@@ -70,11 +70,13 @@ impl std::fmt::Debug for HttpBody {
 }
 
 impl HttpAnswer {
+    /// Returns a response with a JSON body.
     pub(super) fn json(status: u16, media_type: &str, value: &Value) -> Self {
         let headers = vec![("content-type", media_type.to_owned())];
         Self { status, headers, body: HttpBody::Whole(value.to_string().into_bytes()) }
     }
 
+    /// Returns a response with server-sent events.
     pub(super) fn stream(payloads: Box<dyn PayloadStream>) -> Self {
         Self { status: 200, headers: Vec::new(), body: HttpBody::Stream(payloads) }
     }
@@ -90,7 +92,7 @@ impl HttpAnswer {
         self
     }
 
-    /// Adds the extensions that were activated.
+    /// Adds the extensions that were activated, by the header names of the version.
     fn with_extensions(mut self, activated: &[String], version: Version) -> Self {
         if !activated.is_empty() {
             let list = activated.join(",");
@@ -112,6 +114,7 @@ impl AgentServer {
         if crate::card::WELL_KNOWN_PATHS.contains(&path) {
             return card.answer(&call);
         }
+        // Some clients add a slash to the address of JSON-RPC.
         let is_rpc = matches!(call.path, "" | "/");
         let (answer, version) = if is_rpc {
             jsonrpc::answer(self, &call, card).await

@@ -29,8 +29,8 @@ pub trait TaskLog: Send + Sync + 'static {
         run: &'a RunId,
     ) -> BoxFuture<'a, Result<Option<LoggedRun>, ServiceError>>;
 
-    /// Returns the newest runs of `owner` at `agent` that have a record, at most `most`, each with its last event if it has
-    /// ended.
+    /// Returns the newest runs of `owner` at `agent` that have a record, at most `most`, each with its last event
+    /// if it has ended.
     fn runs<'a>(
         &'a self,
         owner: &'a str,
@@ -147,8 +147,8 @@ pub(super) fn turn_id(task: &str, turn: usize) -> RunId {
     if turn == 0 { RunId::from(task) } else { RunId::from(format!("{task}.{turn}")) }
 }
 
-/// Returns which turn of the task a run is: the first has the id of the task, `T`, the n-th follow-up `T.n`. Returns `None` for any
-/// other run.
+/// Returns which turn of the task a run is: the first has the id of the task, `T`, the n-th follow-up `T.n`.
+/// Returns `None` for any other run.
 pub fn turn_of(task: &str, run: &RunId) -> Option<usize> {
     let rest = run.as_str().strip_prefix(task)?;
     if rest.is_empty() { Some(0) } else { rest.strip_prefix('.')?.parse().ok().filter(|turn| *turn > 0) }

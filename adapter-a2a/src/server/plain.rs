@@ -11,12 +11,12 @@
 //! | questions, failures | their words, in the status |
 //! | thoughts, tool calls, lanes, steps, state, usage, marks | nothing |
 //!
-//! Clients differ in what they take for the whole of an artifact: the chunks joined, or the chunk that says `lastChunk`.
-//! A closing chunk that replaces the artifact by its whole text is right for both.
+//! Clients differ in what they take for the whole of an artifact: the chunks joined, or the chunk that says
+//! `lastChunk`. A closing chunk that replaces the artifact by its whole text is right for both.
 //!
-//! The view reads the marks of the whole stream, so there is one conversion for all clients, and begins at any snapshot.
-//! Its memory is the text of one task, at most [`TaskLimits::artifact_bytes`](super::TaskLimits); a longer artifact closes
-//! with an empty chunk.
+//! The view reads the marks of the whole stream, so there is one conversion for all clients, and begins at any
+//! snapshot. Its memory is the text of one task, at most [`TaskLimits::artifact_bytes`](super::TaskLimits); a
+//! longer artifact closes with an empty chunk.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -50,8 +50,8 @@ pub(super) struct PlainView {
     max_bytes: usize,
     /// Set once the agent itself has emitted a part of the answer.
     has_answer: bool,
-    /// What stood around the last chunk of the answer, and what the client received around its words. Valid until another
-    /// artifact is seen.
+    /// What stood around the last chunk of the answer, and what the client received around its words. Valid until
+    /// another artifact is seen.
     last: Option<[Arc<ArtifactUpdate<'static>>; 2]>,
 }
 

@@ -118,7 +118,8 @@ impl Recorder {
         }
     }
 
-    /// Folds one event under the lock of the task, then notifies those who wait for it, outside of the lock.
+    /// Folds one event under the lock of the task. Deliverers and waiting calls are woken after the lock is
+    /// released.
     ///
     /// `items` is a buffer that is reused from event to event.
     fn fold(&self, event: &NumberedEvent, at: Timestamp, items: &mut Vec<StreamItem<'static>>) {

@@ -47,7 +47,9 @@ pub(super) struct MessageDraft {
 pub(super) enum Reading {
     /// Up to the state of the log when the task was last requested; later events are folded as they arrive.
     Done,
+    /// A reader folds what is in the log; callers wait.
     UnderWay,
+    /// The log could not be read; the task is not held any more.
     Failed(ServerError),
 }
 
@@ -75,7 +77,7 @@ pub(super) struct Turn {
     pub(super) folded: u64,
     /// The number of the last event that a client was sent.
     pub(super) sent: u64,
-    /// What the turn ended with.
+    /// The last status of the turn; `None` while the turn is open.
     pub(super) end: Option<Box<StatusUpdate<'static>>>,
 }
 
@@ -85,7 +87,7 @@ impl Turn {
     }
 }
 
-/// What changes.
+/// The mutable part of a task, behind its lock.
 #[derive(Debug)]
 pub(super) struct TaskState {
     pub(super) folded: Folded,
@@ -102,7 +104,7 @@ pub(super) struct TaskState {
     pub(super) is_cut: bool,
     /// A call waits until the event of this number is folded.
     pub(super) wanted: Option<u64>,
-    /// The server forgot it.
+    /// Set if the store dropped the task: watchers and waiting calls end with "not found".
     pub(super) is_removed: bool,
     /// The push configurations of the task.
     pub(super) pushes: Vec<PushEntry>,
@@ -151,7 +153,8 @@ impl TaskState {
     }
 }
 
-/// One task.
+/// One task: its identity, and its state behind a lock. Shared by the store, the recorder of its run, watchers
+/// and calls.
 #[derive(Debug)]
 pub(super) struct TaskEntry {
     pub(super) id: String,
@@ -187,15 +190,16 @@ impl TaskEntry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client is sent the event of that number.
+    /// Records that a client is sent the event of that number. Snapshots for other clients wait for it
+    /// ([`Self::caught_up`]).
     pub(super) fn note_sent(&self, turn: usize, number: u64) {
         if let Some(turn) = self.lock().turns.get_mut(turn) {
             turn.sent = turn.sent.max(number);
         }
     }
 
-    /// Waits until the last turn is folded up to `head` and to what clients were sent of it, or has ended. A run whose events
-    /// broke off is read again, and is waited for.
+    /// Waits until the last turn is folded up to `head` and to what clients were sent of it, or has ended. A run
+    /// whose events broke off is read again, and is waited for.
     pub(super) async fn caught_up(&self, head: u64) {
         self.wait(|state| {
             let turn = state.turns.last()?;
@@ -209,7 +213,8 @@ impl TaskEntry {
         .await;
     }
 
-    /// The events of the run broke off. Returns `true` if no client can ask for the task any more.
+    /// Records that the events of the run broke off. Returns `true` if the task was dropped, so that no call can
+    /// need the events.
     pub(super) fn handle_cut(&self) -> bool {
         let mut state = self.lock();
         state.is_cut = true;

@@ -139,8 +139,8 @@ object! {
 }
 
 impl WireError {
-    /// Returns the kind of the error: by JSON-RPC code, else by reason, else by HTTP status. The most specific
-    /// one that is known wins; a code that the specification does not define says nothing.
+    /// Returns the kind of the error: by JSON-RPC code, else by reason, else by HTTP status. A code that the
+    /// specification does not define is skipped.
     pub fn kind(&self) -> ErrorKind {
         let by_code = self.code.and_then(ErrorKind::of_code);
         let by_reason = self.reason.as_deref().and_then(ErrorKind::of_reason);

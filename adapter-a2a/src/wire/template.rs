@@ -6,9 +6,9 @@
 //! {"id":1,"result":{…"messageId":"m2",…"text":"quick ",…}}    the same bytes around other contents
 //! ```
 //!
-//! A hole is the inside of one JSON string, or a whole number. A frame that equals the template outside of the holes, and has
-//! such a content in each hole, is the same JSON with other values in these places: every reader reads it as the earlier frame
-//! with these values.
+//! A hole is the inside of one JSON string, or a whole number. A frame that equals the template outside of the
+//! holes, and has such a content in each hole, is the same JSON with other values in these places: every reader
+//! reads it as the earlier frame with these values.
 //!
 //! Nothing of a frame is kept alive: a template is a copy of its bytes without the contents of the holes.
 
@@ -45,8 +45,9 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Returns the template of a frame with these holes. `room` is an empty string whose allocation is reused. Returns `None`
-    /// if the holes do not stand in the frame one after the other, or more than `limit` bytes stand outside of them.
+    /// Returns the template of a frame with these holes. `room` is an empty string whose allocation is reused.
+    /// Returns `None` if the holes do not stand in the frame one after the other, or more than `limit` bytes stand
+    /// outside of them.
     pub(crate) fn new(data: &str, mut holes: Vec<Hole>, limit: usize, mut room: String) -> Option<Self> {
         holes.sort_by_key(|hole| hole.place.start);
         let inside: usize = holes.iter().map(|hole| hole.place.len()).sum();
@@ -69,8 +70,8 @@ impl Template {
         room
     }
 
-    /// Returns the places of the contents in `data` by their roles, empty for a role without a hole. Returns `None` if `data`
-    /// is not of this template.
+    /// Returns the places of the contents in `data` by their roles, empty for a role without a hole. Returns `None`
+    /// if `data` is not of this template.
     pub(crate) fn read<const ROLES: usize>(&self, data: &str) -> Option<[Content; ROLES]> {
         let mut contents = [Content::default(); ROLES];
         let (mut known, mut at) = (0, 0);

@@ -4,9 +4,10 @@
 //! run T, T.1, … ── every event ──► items ── after the saved position? ──► deliver, with pauses ──► save the position
 //! ```
 //!
-//! One courier works on a push configuration at a time. It reads the task from its first event, so that the receiver gets the
-//! items of a watcher that started at the beginning, and delivers those after the position that was saved last. A courier whose
-//! replica dies is replaced at another one: notifications after the last saved position are delivered again, under the same id.
+//! One courier works on a push configuration at a time. It reads the task from its first event, so that the
+//! receiver gets the items of a watcher that started at the beginning, and delivers those after the position that
+//! was saved last. A courier whose replica dies is replaced at another one: notifications after the last saved
+//! position are delivered again, under the same id.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

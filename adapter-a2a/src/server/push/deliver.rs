@@ -79,7 +79,8 @@ impl Deliverer {
         if let Some(push) = state.pushes.iter_mut().find(|push| push.config == self.config) {
             push.is_busy = false;
             push.queue.clear();
-            // The next event is delivered again from its first attempt: a receiver that is gone is not called without end.
+            // The next event is delivered again from its first attempt: a receiver that is gone is not called
+            // without end.
             push.missed = true;
         }
     }

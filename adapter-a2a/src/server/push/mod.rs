@@ -72,7 +72,8 @@ pub struct PushPolicy {
     /// Addresses of a name that are tried per attempt, until one responds. Names of one machine have two, those of
     /// large services more, all alike.
     pub addresses: usize,
-    /// Attempts per event. Eight with the pauses below take a minute and a half, which outlasts a restart of the receiver.
+    /// Attempts per event. Eight with the pauses below take a minute and a half, which outlasts a restart of the
+    /// receiver.
     pub attempts: u32,
     /// The pause before the second attempt; it doubles each time.
     pub base: Duration,

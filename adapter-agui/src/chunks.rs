@@ -13,6 +13,15 @@
 //!
 //! Events that do not interrupt: `RAW`, `ACTIVITY_*`, `REASONING_ENCRYPTED_VALUE`, `SUBAGENT_STARTED`. A stream that stops
 //! without an end gets none from here: its reader decides what that means.
+//!
+//! ```text
+//! TEXT_MESSAGE_CHUNK m1 "Hel"     TEXT_MESSAGE_START m1, TEXT_MESSAGE_CONTENT m1 "Hel"
+//! TEXT_MESSAGE_CHUNK "lo"         TEXT_MESSAGE_CONTENT m1 "lo"
+//! TOOL_CALL_CHUNK c1 search "{}"  TEXT_MESSAGE_END m1, TOOL_CALL_START c1, TOOL_CALL_ARGS c1 "{}"
+//! RUN_FINISHED                    TOOL_CALL_END c1, RUN_FINISHED
+//! ```
+//!
+//! The decoder and the verifier share this module, so that both read chunks as a client does.
 
 #[cfg(test)]
 mod tests;
@@ -50,7 +59,7 @@ struct Stream {
     parent: Option<ByteString>,
 }
 
-/// The three kinds of chunk.
+/// The three kinds of chunk. A chunk continues only a stream of its own kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -59,6 +68,7 @@ enum Kind {
 }
 
 impl Kind {
+    /// Returns the name of the chunk event, for errors.
     fn event(self) -> &'static str {
         match self {
             Self::Text => EventType::TextMessageChunk.as_str(),
@@ -67,6 +77,7 @@ impl Kind {
         }
     }
 
+    /// Returns the name of the member that holds the id, for errors.
     fn id_member(self) -> &'static str {
         if self == Self::Tool { "toolCallId" } else { "messageId" }
     }
@@ -90,7 +101,8 @@ impl ChunkExpander {
         Self { dialect, open: Vec::new() }
     }
 
-    /// Returns `true` if the event passes unchanged.
+    /// Returns `true` if the event passes unchanged: it is not a chunk, and no stream is open that it
+    /// could end. Callers use it to skip the expansion for streams without chunks.
     pub fn passes(&self, event: &Event) -> bool {
         let is_chunk = matches!(
             event,
@@ -103,7 +115,10 @@ impl ChunkExpander {
     ///
     /// # Errors
     ///
-    /// Returns an error if a chunk belongs to no open message or call, and starts none.
+    /// Returns [`Error::FirstChunkWithout`] if a chunk starts a stream and lacks its id or tool name,
+    /// [`Error::AmbiguousChunk`] if it names no stream and several are open, and
+    /// [`Error::ChunkConflict`] if it contradicts its stream. All are faults of the agent; the next
+    /// event can be handled.
     pub fn handle_event(&mut self, event: Event, out: &mut Vec<Event>) -> Result<(), Error> {
         let chunk = match event {
             Event::TextMessageChunk(chunk) => Chunk::from(*chunk),
@@ -137,6 +152,7 @@ impl ChunkExpander {
         }
     }
 
+    /// Ends the stream of a lane, if one is open.
     fn close(&mut self, lane: Option<&ByteString>, out: &mut Vec<Event>) {
         if let Some(at) = self.open.iter().position(|(open, _)| open.as_ref() == lane) {
             out.push(self.open.remove(at).1.end());
@@ -158,11 +174,13 @@ impl ChunkExpander {
         } else {
             (chunk.begin()?, true)
         };
+        // `begin` has succeeded, so an error never ends the stream before it.
         if is_new {
             self.close(lane.as_ref(), out);
             out.push(stream.start(&chunk.base));
             self.open.push((lane, stream.clone()));
         }
+        // A later chunk without delta may still carry metadata, which has no event but a content event.
         if chunk.delta.is_some() || chunk.base.rare.is_some() && !is_new {
             out.push(stream.content(chunk));
         }
@@ -193,6 +211,7 @@ impl ChunkExpander {
     }
 }
 
+/// Returns the error for a member that differs from the one the stream began with.
 fn conflict(kind: Kind, member: &'static str, found: Option<&str>, began: Option<&str>) -> Error {
     let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
     Error::ChunkConflict { event: kind.event(), member, found: owned(found), began: owned(began) }
@@ -236,6 +255,7 @@ impl Stream {
         Ok(())
     }
 
+    /// Returns the start event, with the metadata of the first chunk.
     fn start(&self, base: &Base) -> Event {
         let mut base = base.clone();
         // Only the content carries the framework's event.
@@ -267,6 +287,7 @@ impl Stream {
         }
     }
 
+    /// Returns the content event of a chunk. A chunk without tag gets the tag of its stream.
     fn content(&self, chunk: Chunk) -> Event {
         let (base, id, delta) = (chunk.base, self.id.clone(), chunk.delta.unwrap_or_default());
         let subagent_run_id = chunk.tag.or_else(|| self.tag.clone());
@@ -286,6 +307,7 @@ impl Stream {
         }
     }
 
+    /// Returns the end event.
     fn end(self) -> Event {
         let (base, subagent_run_id) = (Base::default(), self.tag);
         match self.kind {

@@ -1,4 +1,13 @@
 //! Ids under which a snapshot restated content that was streamed under other ids.
+//!
+//! ```text
+//! streamed  text m1, call c1 in m1, result r1      snapshot  message x1 with text and c1, result x2
+//!   -> IDS {"texts": {"m1": ["x1"]}, "calls": {"c1": "x1"}, "results": {"c1": "x2"}}
+//! ```
+//!
+//! The frontend keeps the streamed ids. An input for the source must use the restated ones, because
+//! the source stores its history under them (`ids`). A later snapshot overrides an earlier one.
+//! Bounded by [`REMEMBERED`] entries of each kind.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,16 @@
-//! The messages of a snapshot, compared with those of the run: by id, content, tool calls and position.
+//! The messages of a snapshot, compared with those of the run: by id, content, tool calls and
+//! position.
+//!
+//! Each comparison is a pass over all messages of the snapshot, and a message is matched by the
+//! first pass that finds a match. So a certain match (equal id and text) is never taken by an
+//! uncertain one (position) of another message. One streamed text is matched at most once: two
+//! equal messages of a snapshot need two equal streamed texts.
+//!
+//! ```text
+//! streamed  m1 "Hi"  m2 "Ho"       snapshot  x1 "Hi"  x2 "Ho!"
+//! by content    x1 = m1 (Same)
+//! by position   x2 = m2 (Changed): as many texts as were streamed, and one of each is left
+//! ```
 
 use std::collections::{HashMap, VecDeque};
 
@@ -23,6 +35,7 @@ pub(super) enum TextMatch {
 }
 
 /// A comparison of one snapshot with the run.
+/// `history` counts the texts of the input that are not matched yet.
 pub(super) struct Comparison<'a> {
     seen: &'a Seen,
     history: HashMap<Digest, usize, RandomState>,
@@ -62,6 +75,7 @@ impl<'a> Side<'a> {
         if let Some(at) = places.iter().filter(is_same).find(|at| self.take(**at)) {
             return Some(*at);
         }
+        // Some sources stream one message as several of one id, and restate it as one.
         let first = places.first().filter(|_| streamed_texts.is_joined(id, digest))?;
         places.iter().fold(false, |any, at| self.take(*at) | any).then_some(*first)
     }
@@ -78,11 +92,13 @@ impl<'a> Side<'a> {
 }
 
 impl<'a> Comparison<'a> {
+    /// Returns a comparison in which nothing is matched yet.
     pub(super) fn new(seen: &'a Seen) -> Self {
         let (texts, thoughts) = (Side::new(&seen.texts), Side::new(&seen.thoughts));
         Self { seen, history: seen.history_texts.clone(), texts, thoughts }
     }
 
+    /// Returns the streamed texts of the kind of a message: text and thinking are compared separately.
     fn side(&mut self, message: &Message) -> &mut Side<'a> {
         if matches!(message, Message::Reasoning(_)) { &mut self.thoughts } else { &mut self.texts }
     }

@@ -59,6 +59,7 @@ impl Decoder {
                 self.start_message(Kind::Thought, &start.message_id, tag, None, Role::Assistant, start.base);
             }
             Event::ReasoningMessageEnd(end) => self.end_thought(end.message_id),
+            // Spans are counted per lane, not matched by id: only whether one is open matters.
             Event::ReasoningStart(start) => self.lanes.get(start.subagent_run_id.as_ref(), None).spans += 1,
             Event::ReasoningEnd(end) => {
                 let tag = end.subagent_run_id.as_ref();
@@ -116,6 +117,7 @@ impl Decoder {
         if self.open.contains_key(&key) || self.open.len() >= REMEMBERED {
             return;
         }
+        // Ids are detached from the payload: the state of an open message must not keep its frame alive.
         let lane = self.lanes.get(tag, name);
         let message = Message {
             tag: tag.map(detached),
@@ -149,12 +151,14 @@ impl Decoder {
         }
         let Some(message) = self.open.get_mut(&key) else { return self.append_stray(&key, tag, delta) };
         self.seen.add_text(kind, &key.1, &delta, &message.track);
+        // An empty delta has no content, but its metadata may.
         if delta.is_empty() && base.rare.is_none() {
             return;
         }
         message.has_content |= !delta.is_empty();
         let mut update = message.update(kind, delta);
         update.created_at = base.timestamp.map(Timestamp).or(message.created_at);
+        // The metadata of the start travels with the first content: a start emits no update.
         update.details = message.details.take().or_else(|| details(base));
         self.emit(update);
     }
@@ -183,6 +187,7 @@ impl Decoder {
         if key.0 == Kind::Thought {
             lane.thoughts.end(&message.thought);
         }
+        // A tool call that names this message later is placed on its track.
         if key.0 == Kind::Text && message.track != Track::MAIN && self.tracks.len() < REMEMBERED {
             self.tracks.insert(key.1.clone(), message.track.clone());
         }
@@ -205,6 +210,8 @@ impl Decoder {
     }
 
     /// Ends the reasoning messages that waited for the end of their span.
+    /// Called at the end of the span, and before any event that would otherwise precede the held end: a
+    /// new message or a call of the same lane.
     fn release_held(&mut self, tag: Option<&ByteString>) {
         let Some(lane) = self.lanes.find(tag) else { return };
         for id in std::mem::take(&mut lane.held) {
@@ -216,6 +223,8 @@ impl Decoder {
     fn seal(&mut self, value: ReasoningEncryptedValue) {
         let id = &value.entity_id;
         let key = (Kind::Thought, id.clone());
+        // The subtype `message` does not distinguish thinking from text. An id that nothing else has is
+        // taken for a thinking block whose start was lost or is not sent at all.
         let is_other = self.seen.knows_text(id) || self.seen.is_result(id) || self.seen.is_history(id);
         let of_thought = value.subtype == EncryptedSubtype::Message
             && (self.open.contains_key(&key) || self.seen.thoughts.knows(id) || !is_other);
@@ -255,6 +264,7 @@ impl Decoder {
     fn start_call(&mut self, start: ToolCallStart) {
         let tag = start.subagent_run_id.as_ref();
         self.release_held(tag);
+        // Thinking is compared for repetition only since the last tool call.
         self.lanes.get(tag, None).thoughts.forget();
         if let Some(call) = self.seen.open_call_mut(&start.tool_call_id) {
             call.again = Some((detached(&start.tool_call_name), String::new()));
@@ -279,6 +289,7 @@ impl Decoder {
 
     /// Returns source and track of a call: the track of its message, so that the stream machine relates the two, unless an open
     /// message on that track would be ended by the call.
+    /// A call without a tag belongs to the lane of its parent message.
     fn place_of_call(&mut self, tag: Option<&ByteString>, parent: Option<&ByteString>) -> (Source, Track) {
         let open = parent.and_then(|id| self.open.get(&(Kind::Text, id.clone())));
         let owner = open.map(|message| message.tag.clone());
@@ -313,7 +324,11 @@ impl Decoder {
         self.emit(update);
     }
 
-    /// Continues a repeated call of the input, which is emitted only if its arguments have changed.
+    /// Continues a call of the input that the agent streams again, which is emitted only if its
+    /// arguments have changed. Returns `false` if the call is not such a repetition.
+    ///
+    /// An agent that continues after a result may stream the call again, which the frontend already
+    /// has. The arguments are held until the end of the call, because a comparison needs all of them.
     fn continue_repeated(&mut self, id: &ByteString, arguments: &str, last: bool) -> bool {
         let Some(call) = self.seen.open_call_mut(id) else { return false };
         let Some((_, repeated)) = &mut call.again else { return false };
@@ -333,7 +348,8 @@ impl Decoder {
         true
     }
 
-    /// Emits the result of a call.
+    /// Emits the result of a call, on the lane of the call if the result has no tag. Whether it is an
+    /// error is known only from the metadata that this crate writes.
     fn answer(&mut self, result: ToolCallResult) {
         let source = match self.calls.remove(&result.tool_call_id) {
             Some(call) if result.subagent_run_id.is_none() => call.source,
@@ -358,6 +374,7 @@ impl Decoder {
 }
 
 /// Returns the output of a tool.
+/// Parts stay JSON: canonical output has no form for them, and the AG-UI converter restores them.
 pub(crate) fn output(content: Content) -> ToolOutput {
     match content {
         Content::Text(text) => ToolOutput::Text(text),

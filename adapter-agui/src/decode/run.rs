@@ -24,6 +24,8 @@ impl Decoder {
     /// Decodes an event of the run, its lanes, steps or state.
     pub(super) fn apply_run(&mut self, event: Event) {
         match event {
+            // The run is opened by the host, not by the source. Only the echoed input is used: its messages
+            // are not new content.
             Event::RunStarted(started) => {
                 if let Some(input) = &started.input {
                     self.seen.declare_input(input);
@@ -74,6 +76,7 @@ impl Decoder {
         if let Some(call) = started.parent_tool_call_id {
             source = source.called_by(ToolCallId::new(call));
         }
+        // A lane has no field for its parent message, so the id becomes metadata of the lane.
         let mut base = started.base;
         if let Some(message) = started.parent_message_id {
             let metadata = base.rare_mut().metadata.get_or_insert_default();
@@ -101,6 +104,8 @@ impl Decoder {
     fn finish(&mut self, finished: RunFinished) {
         self.note_ids();
         self.report_usage(finished.usage);
+        // `on_interrupt` events count as interrupts if the run ends without outcome or as a success. An
+        // outcome with interrupts lists them itself.
         let asked = std::mem::take(&mut self.asked);
         let outcome = match finished.outcome {
             None | Some(RunFinishedOutcome::Success(_)) if !asked.is_empty() => {
@@ -134,6 +139,7 @@ impl Decoder {
     }
 
     /// Emits the ids under which a snapshot restated content that was streamed under other ids.
+    /// An input for the source then uses the restated ids, under which the source stores its history.
     fn note_ids(&mut self) {
         if let Some(value) = self.aliases.value() {
             self.custom(wellknown::IDS, value, None, None, wire::Base::default());
@@ -178,6 +184,8 @@ fn unknown_outcome(outcome: &aqueduct_core::Metadata) -> RunFailure {
     failure
 }
 
+/// Returns the canonical form of an interrupt. Undeclared members are dropped; the tag becomes the
+/// lane.
 fn canonical_interrupt(interrupt: wire::Interrupt) -> Interrupt {
     Interrupt {
         id: InterruptId::new(interrupt.id),
@@ -190,6 +198,7 @@ fn canonical_interrupt(interrupt: wire::Interrupt) -> Interrupt {
     }
 }
 
+/// Returns the canonical form of token counts.
 fn canonical_usage(usage: TokenUsage) -> Usage {
     Usage {
         provider: usage.provider,

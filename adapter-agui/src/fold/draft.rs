@@ -68,9 +68,7 @@ pub(super) fn activity(card: &ActivitySnapshot) -> Message {
     })
 }
 
-/// Merges metadata; for equal keys the later value counts.
-///
-/// Adds metadata. A later value of a member replaces the earlier one.
+/// Merges metadata. A later value of a member replaces the earlier one.
 pub(super) fn merge(into: &mut Option<Metadata>, more: Option<&Metadata>) {
     if let Some(more) = more {
         into.get_or_insert_default().extend(more.iter().map(|(key, value)| (key.clone(), value.clone())));
@@ -78,6 +76,8 @@ pub(super) fn merge(into: &mut Option<Metadata>, more: Option<&Metadata>) {
 }
 
 impl Draft {
+    /// Returns a draft that continues a message, for example one of a snapshot: its text and arguments
+    /// are copied once, so that later deltas can be appended.
     pub(super) fn new(message: Message) -> Self {
         let text = match &message {
             Message::Assistant(message) => message.content.as_deref().unwrap_or_default().to_owned(),
@@ -90,27 +90,34 @@ impl Draft {
         Self { message, text, arguments }
     }
 
+    /// Returns the id of the message.
     pub(super) fn id(&self) -> &str {
         self.message.id()
     }
 
+    /// Returns the role of the message on the wire.
     pub(super) fn role(&self) -> &str {
         self.message.kind()
     }
 
+    /// Returns `true` for a message that can have calls.
     pub(super) fn is_assistant(&self) -> bool {
         matches!(self.message, Message::Assistant(_))
     }
 
+    /// Returns `true` for a tool result.
     pub(super) fn is_tool(&self) -> bool {
         matches!(self.message, Message::Tool(_))
     }
 
+    /// Returns the calls of the message; their arguments are not filled in yet.
     pub(super) fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.message.tool_calls().iter()
     }
 
     /// Returns the approximate size: the texts, and an estimate for the rest.
+    /// The estimate is 128 bytes per message, for ids and metadata. Used to shorten a thread, not to
+    /// limit memory exactly.
     pub(super) fn bytes(&self) -> usize {
         let held = match &self.message {
             Message::Tool(message) => plain(&message.content).len(),
@@ -135,6 +142,7 @@ impl Draft {
         }
     }
 
+    /// Merges metadata of a later event into the message.
     pub(super) fn merge(&mut self, metadata: Option<&Metadata>) {
         match &mut self.message {
             Message::Assistant(message) => merge(&mut message.metadata, metadata),

@@ -92,7 +92,10 @@ fn entry(reply: &InterruptReply) -> ResumeEntry {
     ResumeEntry { interrupt_id: reply.id.as_bytes().clone(), status, payload, metadata: None, extra: None }
 }
 
-/// The conversion of one canonical message.
+/// The conversion of one canonical message into one or several messages of AG-UI.
+///
+/// Text, parts and calls are collected and written as one message by `flush`; thinking, results and
+/// cards are written at once, after a flush, so that the order of the blocks stays.
 struct Back<'a> {
     message: &'a Message,
     dialect: Dialect,
@@ -103,6 +106,7 @@ struct Back<'a> {
     /// Undeclared members, for the first message that is written.
     extra: Option<Box<Metadata>>,
     out: &'a mut Vec<wire::Message>,
+    /// The number of messages that were written: the first keeps the id, later ones get `id/2`, `id/3`.
     written: usize,
     text: String,
     parts: Vec<ContentPart>,
@@ -179,6 +183,7 @@ impl<'a> Back<'a> {
                 ContentBlock::Custom(custom) => self.custom(&custom.name, &custom.value),
             }
         }
+        // A message without content is kept: the history of the agent contains it.
         let empty = self.written == 0 && self.message.contents.is_empty();
         if empty { self.write_message() } else { self.flush() }
     }
@@ -225,6 +230,7 @@ impl<'a> Back<'a> {
     /// Writes an unknown message or part unchanged.
     fn raw(&mut self, value: &Value) {
         let Some(members) = value.get("event").and_then(Value::as_object) else { return };
+        // An unknown message has a role, an unknown part a type.
         if members.contains_key("role") {
             self.flush();
             self.written += 1;
@@ -353,6 +359,7 @@ impl<'a> Back<'a> {
     }
 
     /// Takes the metadata, for the first message that is written.
+    /// The metadata of tool calls stays until the message with the calls is written.
     fn take_metadata(&mut self) -> Option<Metadata> {
         let mut metadata = std::mem::take(&mut self.metadata);
         if let Some(calls) = metadata.shift_remove(META_CALLS) {
@@ -362,7 +369,8 @@ impl<'a> Back<'a> {
     }
 }
 
-/// Takes the undeclared members of a message out of its metadata.
+/// Takes the undeclared members of a message out of its metadata, where `input` stored them beside
+/// a list of their names.
 fn message_members(metadata: &mut Metadata) -> Option<Box<Metadata>> {
     let names = metadata.shift_remove(META_MEMBERS)?;
     let names = names.as_array()?.iter().filter_map(Value::as_str);
@@ -371,6 +379,7 @@ fn message_members(metadata: &mut Metadata) -> Option<Box<Metadata>> {
     (!members.is_empty()).then(|| Box::new(members))
 }
 
+/// Returns a text as a content part.
 fn text_part(text: &str) -> ContentPart {
     ContentPart::Text(TextPart { text: text.into(), id: None, metadata: None, extra: None })
 }

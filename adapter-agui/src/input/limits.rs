@@ -19,6 +19,12 @@ impl Default for InputLimits {
 }
 
 /// Rejects ids that exceed the limit.
+/// Checks the ids that the engine keeps. Other texts are limited by the size of the body, which the
+/// transport limits.
+///
+/// # Errors
+///
+/// Returns [`Problem::TooLong`] with the path of the first id that is too long.
 pub(super) fn check_ids(input: &RunAgentInput, limits: InputLimits) -> Result<(), WireError> {
     let check = |id: &str, place: &dyn Fn() -> String| {
         if id.len() <= limits.id_bytes {

@@ -25,6 +25,8 @@ pub(crate) trait ProtoEvent: Default {
 }
 
 /// Appends the bytes of an event, without a length. Returns `false` if the encoding has no form for it.
+/// The bytes are those of one envelope: a field whose number identifies the kind of event.
+/// `encode::proto_frame` adds the length.
 pub fn encode_event(event: &Event, out: &mut Vec<u8>) -> bool {
     event.write_envelope(out)
 }
@@ -44,6 +46,8 @@ pub fn decode_event(bytes: Bytes) -> Result<Event, Error> {
                 return Err(Error::Proto("an envelope holds more than one event"));
             }
             Some(read) => event = Some(read),
+            // An unknown field beside a known event is ignored, as protobuf requires it; alone, it is an
+            // event of a later version.
             None => unknown = Some(arm),
         }
     }
@@ -94,6 +98,8 @@ fn write_base(kind: EventType, base: &Base, out: &mut Vec<u8>) {
     }
 }
 
+/// Reads the members that all events share. The type in them repeats the number of the envelope's
+/// field, and must equal it.
 fn read_base(kind: EventType, base: &mut Base, mut reader: Reader) -> Result<(), Error> {
     let mut number_seen = 0;
     while let Some((number, field)) = reader.next()? {

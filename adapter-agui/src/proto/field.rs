@@ -50,6 +50,7 @@ pub(crate) fn merge<M: ProtoMessage>(message: &mut M, mut reader: Reader) -> Res
 
 impl ProtoField for ByteString {
     fn write(&self, tag: u32, out: &mut Vec<u8>) {
+        // proto3 does not write the default of a plain field.
         if !self.is_empty() {
             write_text(tag, self, out);
         }
@@ -84,6 +85,7 @@ impl ProtoField for i64 {
     }
 
     fn read(&mut self, field: &Field) -> Result<(), Error> {
+        // JavaScript peers cannot represent a larger integer, and the JSON reader rejects it as well.
         let value = field.int64()?;
         if value.unsigned_abs() > MAX_SAFE_INTEGER.unsigned_abs() {
             return Err(Error::Proto("an integer has more than 53 bits"));
@@ -129,6 +131,7 @@ impl ProtoField for Metadata {
     }
 }
 
+/// An object in a field of type `Value`, where `Metadata` is in a field of type `Struct`.
 impl ProtoField for OpenObject {
     fn write(&self, tag: u32, out: &mut Vec<u8>) {
         write_nested(tag, out, |out| super::json::write_object(&self.0, out));
@@ -156,6 +159,7 @@ impl ProtoField for MaybeValue {
     }
 }
 
+/// Absent, or written even if it is the default: `optional` in the schema.
 impl<T: ProtoField + Default> ProtoField for Option<T> {
     fn write(&self, tag: u32, out: &mut Vec<u8>) {
         if let Some(value) = self {
@@ -168,6 +172,7 @@ impl<T: ProtoField + Default> ProtoField for Option<T> {
     }
 }
 
+/// One field per element. An empty list and an absent one have the same bytes.
 impl<T: ProtoField + Default> ProtoField for Vec<T> {
     fn write(&self, tag: u32, out: &mut Vec<u8>) {
         for value in self {

@@ -116,6 +116,7 @@ pub(super) fn read_struct(mut reader: Reader) -> Result<Metadata, Error> {
     Ok(members)
 }
 
+/// Reads a `google.protobuf.ListValue`. Nesting is limited by the reader.
 fn read_list(mut reader: Reader) -> Result<Vec<Value>, Error> {
     let mut values = Vec::new();
     while let Some((number, field)) = reader.next()? {

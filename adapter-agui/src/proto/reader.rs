@@ -25,6 +25,7 @@ pub(crate) struct Field {
 }
 
 /// The value of a field by its wire type.
+/// `Other` is a 32-bit value, which the schema does not use: it is skipped.
 #[derive(Debug, Clone)]
 enum FieldValue {
     Varint(u64),
@@ -34,6 +35,7 @@ enum FieldValue {
 }
 
 impl Reader {
+    /// Returns a reader of a whole frame, at depth 0.
     pub(crate) fn new(bytes: Bytes) -> Self {
         Self { bytes, depth: 0 }
     }
@@ -115,6 +117,7 @@ impl Field {
         Ok(Reader { bytes: bytes.clone(), depth: self.depth + 1 })
     }
 
+    /// Returns the field as an unsigned number, or an error if it has another wire type.
     pub(crate) fn varint(&self) -> Result<u64, Error> {
         match self.value {
             FieldValue::Varint(value) => Ok(value),
@@ -127,6 +130,7 @@ impl Field {
         self.varint().map(u64::cast_signed)
     }
 
+    /// Returns the field as a double, or an error if it has another wire type.
     pub(crate) fn double(&self) -> Result<f64, Error> {
         match self.value {
             FieldValue::Fixed64(bits) => Ok(f64::from_bits(bits)),

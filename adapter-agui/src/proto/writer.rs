@@ -5,6 +5,7 @@ pub(super) const VARINT: u32 = 0;
 pub(super) const FIXED64: u32 = 1;
 pub(super) const LENGTH: u32 = 2;
 
+/// Appends a number in base 128, the lowest seven bits first.
 pub(super) fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         #[expect(clippy::cast_possible_truncation, reason = "the low seven bits")]
@@ -15,6 +16,7 @@ pub(super) fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
+/// Appends the key of a field: its number and its wire type.
 pub(super) fn write_key(tag: u32, wire_type: u32, out: &mut Vec<u8>) {
     write_varint(u64::from(tag << 3 | wire_type), out);
 }

@@ -34,8 +34,11 @@ type Owner = Option<ByteString>;
 pub(super) enum Phase {
     /// No event has arrived yet.
     New,
+    /// A run is in progress.
     Active,
+    /// `RUN_FINISHED` was the last event; only a new run or `RUN_ERROR` may follow.
     Finished,
+    /// `RUN_ERROR` was the last event; only a new run may follow.
     Errored,
 }
 
@@ -50,12 +53,16 @@ pub(super) struct Order {
 /// The open and owned things of one run.
 #[derive(Debug, Default)]
 struct Run {
+    /// Lists in the order of opening: few things are open at a time, and violations name them in this
+    /// order.
     texts: Vec<ByteString>,
     tools: Vec<ByteString>,
     spans: Vec<ByteString>,
     reasonings: Vec<ByteString>,
+    /// Steps have no id: the agent and the name identify one.
     steps: Vec<(Owner, ByteString)>,
     subagents: Vec<ByteString>,
+    /// A sub-agent's id names one invocation and must not start again in this run.
     ended_subagents: HashSet<ByteString>,
     owners: Owners,
 }
@@ -135,6 +142,8 @@ impl Order {
         let (starts, errors) = (matches!(event, Event::RunStarted(_)), matches!(event, Event::RunError(_)));
         match self.phase {
             Phase::New if !starts && !errors => {
+                // The verifier continues as if the run had started, so that one missing event is one
+                // violation.
                 report.rejected(Rule::FirstEvent, format!("the stream begins with {kind}"));
                 self.phase = Phase::Active;
             }
@@ -166,6 +175,7 @@ impl Order {
             report.add(Rule::OpenAtFinish, severity, format!("the run finishes with open {kind}: {ids}"));
         }
         self.phase = Phase::Finished;
+        // A snapshot after the end must not report the same messages again.
         self.run.texts.clear();
     }
 }
@@ -181,6 +191,8 @@ fn named(owner: Option<&ByteString>) -> String {
 }
 
 /// Reports a tag that differs from the owner of the thing.
+/// An event without a tag is accepted: a client finds its owner by the id. So is a thing that this
+/// run has not opened, which other rules report.
 fn check_owner(tag: Option<&ByteString>, owner: Option<&Owner>, kind: &str, id: &str, report: &mut Report) {
     if let (Some(tag), Some(owner)) = (tag, owner)
         && owner.as_ref() != Some(tag)
@@ -256,6 +268,7 @@ impl Run {
         }
         let parent = start.parent_message_id.as_ref();
         let inherited = parent.and_then(|parent| self.owners.messages.get(parent)).cloned();
+        // A call that starts again, or that a snapshot restated, has an owner already.
         let known = self.owners.calls.get(id);
         if let (Some(owner), Some(parent)) = (&inherited, parent) {
             // An untagged call belongs to the owner of its message; a known owner must equal it.

@@ -1,7 +1,18 @@
 //! [`TextVerifier`]: verifies bytes, as SSE or as one JSON object per line.
 //!
-//! Framing is verified with the content: frames that are too large, CR LF where clients look for LF LF, bytes that are not UTF-8 or not JSON.
-//! Bytes may be split anywhere.
+//! Framing is verified with the content: frames that are too large, CR LF where clients look for
+//! LF LF, frames that are not JSON. Invalid UTF-8 is read as U+FFFD, as clients read it. Bytes may
+//! be split anywhere.
+//!
+//! ```text
+//! bytes ──SseSplitter──► frames ──► JSON value ──strict parse──► event ──► schema, thread, order
+//!                          │            │            └ defect: reported, repaired, parsed again
+//!                          │            └ not JSON: `not-json`
+//!                          └ too large: `frame-too-large`
+//! ```
+//!
+//! Typed events no longer show a `null` for an absent member, so this module judges the parse
+//! errors themselves: which of them a client of the dialect forgives.
 
 use serde_json::Value;
 
@@ -77,6 +88,7 @@ impl TextVerifier {
     }
 
     fn handle_frame(&mut self, frame: &SseFrame) {
+        // Reported once per stream: all frames of a server have the same line ends.
         if frame.crlf && !self.crlf_reported {
             self.crlf_reported = true;
             self.verifier.report.index = self.verifier.next;
@@ -96,7 +108,8 @@ impl TextVerifier {
         self.verifier.report.rejected(rule, what);
     }
 
-    /// Parses a value strictly, and repairs it once per defect, so that all defects are reported.
+    /// Parses a value strictly, and repairs it once per defect, so that all defects are reported. Ends
+    /// at a defect that cannot be repaired; every repair removes or adds one member, so the loop ends.
     fn handle_value(&mut self, mut value: Value) {
         let dialect = self.verifier.dialect;
         let kind = value.get("type").and_then(Value::as_str).unwrap_or("").to_owned();
@@ -120,6 +133,7 @@ impl TextVerifier {
 }
 
 /// Returns the rule and severity of a decode error.
+/// The exceptions are those of the clients' own parsers: every other defect ends the stream there.
 fn judge(error: &WireError, dialect: Dialect) -> (Rule, Severity) {
     let (event, path) = error.place.split_once('.').unwrap_or((&error.place, ""));
     let member = path.rsplit('.').next().unwrap_or("");
@@ -164,7 +178,8 @@ fn judge(error: &WireError, dialect: Dialect) -> (Rule, Severity) {
     }
 }
 
-/// Repairs a defect, so that the rest of the event is verified, too. Returns `false` if there was nothing to repair.
+/// Repairs a defect, so that the rest of the event is verified, too. Returns `false` if the defect
+/// cannot be repaired without inventing content: a wrong type, or a missing required member.
 fn repair(value: &mut Value, error: &WireError) -> bool {
     let Some((_, path)) = error.place.split_once('.') else { return false };
     let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
@@ -218,6 +233,7 @@ impl SseSplitter {
     /// Adds bytes, whatever their boundaries, and appends the complete frames.
     pub fn handle_bytes(&mut self, bytes: &[u8], frames: &mut Vec<SseFrame>) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            // Counted over the whole frame. Bytes beyond the limit are counted but not stored.
             self.size += piece.len();
             if self.size <= MAX_FRAME {
                 self.line.extend_from_slice(piece);
@@ -234,6 +250,8 @@ impl SseSplitter {
         self.handle_blank(frames);
     }
 
+    /// Handles one complete line. An empty line ends the frame, and so does a line beyond the limit, of
+    /// which nothing was stored.
     fn handle_line(&mut self, frames: &mut Vec<SseFrame>) {
         let mut line = std::mem::take(&mut self.line);
         if line.last() == Some(&b'\n') {
@@ -261,6 +279,7 @@ impl SseSplitter {
         }
     }
 
+    /// Ends the frame. A frame without `data:` (a comment, a heartbeat) yields nothing.
     fn handle_blank(&mut self, frames: &mut Vec<SseFrame>) {
         let (data, size, crlf) =
             (self.data.take(), std::mem::take(&mut self.size), std::mem::take(&mut self.crlf));

@@ -91,6 +91,7 @@ impl Thread {
             }
             Event::RunFinished(finished) => self.finish(finished, report),
             Event::RunError(_) => {
+                // An error after the end of a run has nothing left open.
                 if order.phase == Phase::Active {
                     for (kind, ids) in order.open_things() {
                         report.unnoticed(Rule::OpenAtError, format!("the run fails with open {kind}: {ids}"));
@@ -173,6 +174,7 @@ impl Thread {
 
     /// Records the use of an id, and reports a second use.
     fn claim(&mut self, id: &ByteString, now: Use, report: &mut Report) {
+        // The latest use replaces the earlier one: a third use is compared with the second.
         match self.uses.insert(id.clone(), now) {
             None => {}
             // A card is updated under its id, and a message that is the parent of a call may get its text.

@@ -1,4 +1,8 @@
 //! [`Results`]: the texts of sub-agents, as the results of the tool calls that stand for them.
+//!
+//! The text of a sub-agent that is shown as a tool call is collected here, up to `MAX_HELD` bytes
+//! per lane, and becomes the result of its call when the lane closes. A lane with
+//! a result of its own keeps that result; of a failed one the text precedes the error.
 
 use std::collections::HashMap;
 

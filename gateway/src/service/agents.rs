@@ -1,4 +1,14 @@
 //! Builds the agents of a configuration.
+//!
+//! ```text
+//! [agents.NAME] ──► AgentSource ──┬ A2a, Agui ─────► remote agent: client, health, circuit
+//!                                 ├ Script, Replay ─► source in this process
+//!                                 ├ FanOut ─────────► the sources of other agents
+//!                                 └ Magentic ───────► none: a publisher sends the events of its runs
+//! ```
+//!
+//! An entry of an unchanged agent is kept over a reload, with its connections, its health and its circuit. Runs hold
+//! the entry they began with.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,23 +41,27 @@ pub(crate) struct CardTraits {
 }
 
 impl CardTraits {
+    /// Returns the properties that a script defines. Agents of other kinds have none of their own.
     fn of(script: &Script) -> Self {
         let (input_modes, examples) = (script.input_modes.clone(), script.examples.clone());
         Self { only_v1: script.is_card_v1, input_modes, examples }
     }
 }
 
-/// One agent.
+/// One agent: its configuration and what was built from it. Immutable; a changed agent gets another entry.
 pub(crate) struct AgentEntry {
     pub(crate) name: String,
+    /// As configured, else that of the script.
     pub(crate) description: String,
     /// Properties of the agent for its A2A card.
     pub(crate) card: CardTraits,
     pub(crate) config: Agent,
-    /// A hash of the certificates and keys when they were read.
+    /// A hash of the certificates and keys when they were read, by which a reload detects renewed files of the same
+    /// name.
     tls_files: u64,
+    /// The client, for the health of the agent; `None` for agents in this process.
     remote: Option<Remote>,
-    /// The A2A agent to which calls are forwarded, if there is one.
+    /// The A2A agent to which calls are forwarded (`expose = "proxy"`); `None` if the gateway serves the agent itself.
     pub(crate) a2a: Option<RemoteAgent>,
     /// The agent as an entry of the run engine.
     pub(crate) runs: Arc<RunEntry>,
@@ -69,13 +83,14 @@ pub(super) struct Watches {
 }
 
 impl Watches {
+    /// Returns how calls to that agent are observed and connected.
     fn of(&self, agent: &str) -> Way {
         let watch = UpstreamWatch::new(agent, &self.metrics, self.tracing.as_ref());
         Way { watch: Some(Arc::new(watch)), dial: self.dial.clone() }
     }
 }
 
-/// An agent at another address.
+/// An agent at another address, by its protocol.
 enum Remote {
     A2a(RemoteAgent),
     Agui(aqueduct::agui::RemoteAgent),
@@ -93,6 +108,11 @@ impl AgentEntry {
 
 /// Builds all agents; those that fan out last, because they refer to the others. Agents whose configuration is
 /// unchanged keep their state.
+///
+/// # Errors
+///
+/// Returns an error that names the agent if one of its files cannot be read or parsed, or if a fan-out names an agent
+/// that cannot be called. No agent is replaced then.
 pub(super) fn build(
     config: &Config,
     before: &HashMap<String, Arc<AgentEntry>>,
@@ -100,6 +120,7 @@ pub(super) fn build(
 ) -> anyhow::Result<HashMap<String, Arc<AgentEntry>>> {
     let mut built: HashMap<String, Arc<AgentEntry>> = HashMap::new();
     let is_fan_out = |agent: &Agent| matches!(agent.source, AgentSource::FanOut { .. });
+    // Two passes: first agents of all other kinds, then fan-outs, which hold the sources of agents built before.
     for last in [false, true] {
         for (name, agent) in config.agents.iter().filter(|(_, agent)| is_fan_out(agent) == last) {
             let files = tls::fingerprint(agent.tls.as_ref());
@@ -117,12 +138,14 @@ pub(super) fn build(
     Ok(built)
 }
 
-/// Returns `true` for agents that depend on more than their configuration: files, or other agents.
+/// Returns `true` for agents that depend on more than their configuration: files, or other agents. They are rebuilt by
+/// every reload; they hold no connections, so nothing is lost.
 fn is_read_anew(agent: &Agent) -> bool {
     use AgentSource::{FanOut, Replay, Script};
     matches!(agent.source, Script { .. } | Replay { .. } | FanOut { .. })
 }
 
+/// Builds one agent. `others` are the agents that a fan-out may name. Nothing is connected and no card is read.
 fn entry(
     name: &str,
     agent: &Agent,
@@ -148,6 +171,7 @@ fn entry(
             remote = Some(Remote::Agui(source.clone()));
             Some(Arc::new(source))
         }
+        // Runs of this agent are started by its publisher.
         AgentSource::Magentic => None,
         AgentSource::Script { file } => {
             let script = Script::load(file)?;
@@ -195,6 +219,8 @@ fn entry(
 }
 
 /// Returns the options of an agent for the run engine.
+///
+/// Limits that are not configured are those of the stream machine.
 fn options(agent: &Agent, description: &str) -> AgentOptions {
     let limits =
         Limits { open_lanes: agent.limits.lanes, open_blocks: agent.limits.blocks, ..Limits::default() };

@@ -1,4 +1,6 @@
 //! Opens the run log of the configuration.
+//!
+//! The engine is chosen once, at the start: a reload cannot replace a log that holds open runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +13,11 @@ use crate::quota;
 
 /// Opens the log. The engine for Redis spawns a task on the current runtime; the engine on disk reads existing runs,
 /// which blocks.
+///
+/// # Errors
+///
+/// Returns an error if the folder cannot be used or is in use by another gateway, or if a certificate of Redis cannot
+/// be read. A Redis server that does not respond is not an error: the gateway starts and is not ready.
 pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
     let limits = LogLimits {
         // Ended runs stay for watchers that return; they are removed before a new run is refused.
@@ -35,11 +42,14 @@ pub(super) fn open(config: &Config) -> anyhow::Result<Arc<dyn RunLog>> {
     })
 }
 
+/// Reads the certificate that the gateway presents to Redis. The error names the key of the configuration.
 fn client_identity((certificate, key): &(PathBuf, PathBuf)) -> anyhow::Result<ClientIdentity> {
     let certificate = std::fs::read(certificate).context("runs.redis_certificate")?;
     Ok(ClientIdentity { certificate, key: std::fs::read(key).context("runs.redis_key")? })
 }
 
+/// Opens the log on disk, and logs what an operator should know: files that other users can read, and a write that was
+/// cut when the gateway stopped. Everything before the cut is kept.
 fn open_disk(folder: &Path, limits: LogLimits) -> anyhow::Result<DiskLog> {
     let log = DiskLog::open(folder, limits).context("runs.folder")?;
     if let Some(note) = log.access_note() {

@@ -1,4 +1,13 @@
 //! The extensions that the gateway attaches to each run: the tee, and the meter of the run.
+//!
+//! ```text
+//! run engine ──► GatewayRun ──┬► TeeRun     relates calls of sub-agents, shows them as lanes
+//!                             ├► RunMeter   metrics
+//!                             └► RunTrace   spans, if `telemetry.otlp` is set
+//! ```
+//!
+//! The engine has one extension per run; this module forwards each call of it to the three parts. Observers see an
+//! event before it is logged; only the tee changes events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +22,9 @@ use serde_json::Value;
 use crate::tee::{Tee, TeeRun};
 use crate::telemetry::{Metrics, RunMeter, RunTrace, TracedContext, Tracing};
 
-/// The surface label of a run that was taken over, and of one without a surface.
+/// The surface label of a run that was taken over: the request that started it reached another replica.
 const TAKEOVER: &str = "takeover";
+/// The surface label of a run that no request started.
 const INTERNAL: &str = "internal";
 
 /// Attaches the tee and a meter to each run.
@@ -26,6 +36,7 @@ pub(super) struct GatewayExtensions {
 }
 
 impl RunExtensions for GatewayExtensions {
+    /// Starts to measure the run. Called for every run that this replica drives, before its first event.
     fn attach(&self, run: &Arc<RunHandle>, origin: &RunOrigin<'_>) -> Option<Arc<dyn RunExtension>> {
         let surface = match (origin.takeover.is_some(), origin.surface) {
             (true, _) => TAKEOVER,
@@ -55,6 +66,8 @@ struct GatewayRun {
 }
 
 impl GatewayRun {
+    /// Ends meter and trace, once: a suspended run is measured when it waits for a reply, and not again when it has
+    /// ended.
     fn measure_end(&self) {
         if self.is_measured.swap(true, Ordering::SeqCst) {
             return;
@@ -67,9 +80,12 @@ impl GatewayRun {
 }
 
 impl RunExtension for GatewayRun {
+    /// Returns the context of the agent's calls: the tee's relation keys, and with tracing the span of the run as
+    /// parent of the agent's spans.
     fn begin(self: Arc<Self>, start: RunStart<'_>) -> BoxFuture<'_, Arc<dyn CallContext>> {
         Box::pin(async move {
             let Some(trace) = &self.trace else { return Arc::clone(&self.tee).begin(start).await };
+            // The tee sees the caller with the trace context of the run's own span, which the agent will forward.
             let caller = trace.begin(start.caller, start.input);
             let mut start = start;
             start.caller = &caller;
@@ -116,6 +132,7 @@ impl RunExtension for GatewayRun {
         self.tee.handle_lane_dropped();
     }
 
+    /// The run waits for a reply to a raised interrupt: measured as ended, while the tee keeps its lanes.
     fn handle_suspended(&self) {
         self.measure_end();
     }

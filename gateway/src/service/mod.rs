@@ -152,6 +152,7 @@ impl Gateway {
         }))
     }
 
+    /// Returns the current setup. A reload does not change the returned value.
     fn setup(&self) -> Arc<Setup> {
         Arc::clone(&self.setup.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -174,8 +175,10 @@ impl Gateway {
     /// Returns an error, and changes nothing, if the new configuration needs a restart or one of its files cannot be
     /// read.
     pub fn reload(&self, config: Config) -> anyhow::Result<Changes> {
+        // Certificates are read before anything changes.
         let tls = config.server.tls.as_ref().map(tls::of_server).transpose().context("server.tls")?;
         let mut setup = self.setup.write().unwrap_or_else(PoisonError::into_inner);
+        // The lock is held until the end: two reloads at once would each be based on the same old setup.
         let (next, mut changes) = setup.next(config)?;
         if let Some(tls) = tls {
             for port in &*self.certificates.read().unwrap_or_else(PoisonError::into_inner) {
@@ -203,6 +206,7 @@ impl Gateway {
         self.setup().agents.keys().cloned().collect()
     }
 
+    /// Returns a configured agent. Returns `None` for an agent that a reload removed.
     pub(crate) fn agent(&self, name: &str) -> Option<Arc<AgentEntry>> {
         self.setup().agents.get(name).cloned()
     }

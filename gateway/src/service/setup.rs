@@ -46,6 +46,11 @@ pub struct Changes {
 }
 
 impl Setup {
+    /// Builds everything from the first configuration.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a file of an agent or an issuer cannot be read.
     pub(super) fn new(config: Config, watches: Watches) -> anyhow::Result<Self> {
         let agents = agents::build(&config, &HashMap::new(), &watches)?;
         let identities = Identities::new(&config, std::iter::empty())?;
@@ -75,6 +80,14 @@ impl Setup {
     }
 
     /// Returns the setup for another configuration, and how it differs from this one.
+    ///
+    /// An error leaves this setup as it was. Identities whose proofs are gone are revoked here, after the last step of
+    /// this function that can fail. Removed agents stay as retired ones: their runs can be watched, and their tokens
+    /// still prove the owners of these runs.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the configuration needs a restart, or if a file of an agent or an issuer cannot be read.
     pub(super) fn next(&self, config: Config) -> anyhow::Result<(Self, Changes)> {
         check_restart(&self.config, &config)?;
         let agents = agents::build(&config, &self.agents, &self.watches)?;
@@ -104,6 +117,13 @@ impl Setup {
 }
 
 /// Refuses changes that sockets, admission and the log cannot apply without a restart.
+///
+/// Keys that can change are set to their old values in a copy; what still differs needs a restart. So a key that is
+/// added to the configuration needs a restart until it is listed here.
+///
+/// # Errors
+///
+/// Returns an error that names the changed sections, and the keys of each that could have changed.
 fn check_restart(old: &Config, new: &Config) -> anyhow::Result<()> {
     let mut server = new.server.clone();
     server.tokens.clone_from(&old.server.tokens);

@@ -1,4 +1,7 @@
 //! [`Forwarded`]: headers of the caller that are forwarded to agents.
+//!
+//! Only the trace context and the headers of `forward_headers` are forwarded. All other headers of a caller, its
+//! credentials first of all, are meant for the gateway.
 
 use aqueduct_core::agent::CallContext;
 use aqueduct_core::service::Caller;
@@ -14,6 +17,8 @@ const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
 pub(crate) struct Forwarded(HeaderMap);
 
 impl Forwarded {
+    /// Returns the trace context of the caller and the named headers. Of a repeated header the first value is used; a
+    /// value that is not a valid header is omitted.
     pub(crate) fn of(caller: &Caller, names: &[String]) -> Self {
         let wanted = TRACE_HEADERS.iter().copied().chain(names.iter().map(String::as_str));
         let found = wanted.filter_map(|name| {
@@ -54,6 +59,7 @@ impl Forwarded {
 }
 
 impl CallContext for Forwarded {
+    /// Values that are not UTF-8 are omitted: a context consists of text.
     fn headers(&self) -> Vec<(String, String)> {
         let text = |(name, value): (&HeaderName, &HeaderValue)| {
             let value = std::str::from_utf8(value.as_bytes()).ok()?;

@@ -30,10 +30,12 @@ where
     Box::pin(Emitted { work, events, batch: Vec::new().into_iter() })
 }
 
+/// The stream: polls the future, and yields what it sent. Cancel-safe: dropping the stream drops the future with it.
 struct Emitted {
     /// The future, or `None` once it has ended.
     work: Option<BoxFuture<'static, ()>>,
     events: mpsc::Receiver<Vec<SourceEvent>>,
+    /// The batch that is being yielded.
     batch: std::vec::IntoIter<SourceEvent>,
 }
 
@@ -49,6 +51,7 @@ impl Stream for Emitted {
                 self.batch = batch.into_iter();
                 continue;
             }
+            // The end of the future drops its sender, so the channel ends after the last batch.
             if self.work.as_mut().is_some_and(|work| work.as_mut().poll(cx).is_ready()) {
                 self.work = None;
             }
@@ -76,10 +79,12 @@ impl EventSender {
         events.is_empty() || self.0.send(events).await.is_ok()
     }
 
+    /// Sends the terminal event of a failed run. Nothing may be sent after it.
     pub(crate) async fn fail(&self, failure: RunFailure) {
         self.send(SourceEvent::Failed(failure)).await;
     }
 
+    /// Sends the terminal event of a run with that outcome. Nothing may be sent after it.
     pub(crate) async fn finish(&self, outcome: RunOutcome) {
         self.send(SourceEvent::Finished { outcome, result: None }).await;
     }

@@ -1,5 +1,12 @@
 //! A recorded stream as a source: the frames are replayed at their recorded times and decoded like frames from the
 //! wire.
+//!
+//! ```text
+//! recording (JSON lines: head, frames with their times, end) ──► sleep ──► decoder of its dialect ──► source events
+//! ```
+//!
+//! So a run of a replayed agent passes the same decoders and the same stream machine as the recorded run did: a defect
+//! that was recorded at a user's agent can be reproduced without the agent. The prompt of the run is ignored.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +21,7 @@ use tokio::time::Instant;
 use super::{EventSender, emit};
 use crate::recording::{Frame, Recording};
 
-/// The speed of a replay, as a factor.
+/// The speed of a replay, as a factor: 2 is twice as fast as recorded, infinity is without pauses. Always positive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speed(f64);
 
@@ -25,7 +32,17 @@ impl Speed {
     /// The recorded speed.
     pub const RECORDED: Self = Self(1.0);
 
-    /// Parses `2`, `0.5` or `max`.
+    /// Parses `2`, `0.5` or `max`. Returns `None` for anything else, including zero, negative numbers, `NaN` and `inf`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use aqueduct_gateway::source::replay::Speed;
+    ///
+    /// assert_eq!(Speed::parse("1"), Some(Speed::RECORDED));
+    /// assert!(Speed::parse("max").is_some());
+    /// assert_eq!(Speed::parse("0"), None);
+    /// ```
     pub fn parse(text: &str) -> Option<Self> {
         if text == "max" {
             return Some(Self(f64::INFINITY));
@@ -58,7 +75,7 @@ impl std::str::FromStr for Speed {
     }
 }
 
-/// A source that replays a recording.
+/// A source that replays a recording. Each run replays it from the beginning; runs share the recording in memory.
 #[derive(Debug, Clone)]
 pub(crate) struct ReplaySource {
     pub(crate) recording: Arc<Recording>,
@@ -66,6 +83,7 @@ pub(crate) struct ReplaySource {
 }
 
 impl Agent for ReplaySource {
+    /// A cancelled run ends at once, also in the middle of a pause.
     fn run(&self, request: AgentRequest) -> SourceStream {
         let source = self.clone();
         emit(|out| async move {
@@ -79,6 +97,8 @@ impl Agent for ReplaySource {
 }
 
 impl ReplaySource {
+    /// Replays all frames. Times are relative to the start of the replay and not to the frame before, so that delays of
+    /// the reader do not add up.
     async fn play(&self, out: &EventSender) {
         let begun = Instant::now();
         let mut decoder = Decoder::new(&self.recording);
@@ -89,6 +109,7 @@ impl ReplaySource {
             if !out.send_all(events).await {
                 return;
             }
+            // The events before the invalid part of a frame are sent first, as from a live agent.
             if let Err(what) = read {
                 return out.fail(RunFailure::new(RunFailure::UPSTREAM_INVALID, what)).await;
             }
@@ -101,12 +122,14 @@ impl ReplaySource {
     }
 }
 
+/// The decoder of the recording's dialect. Boxed, because the decoders differ much in size.
 enum Decoder {
     Agui(Box<AguiDecoder>),
     A2a(Box<A2aDecoder>),
 }
 
 impl Decoder {
+    /// Returns the decoder for the dialect in the head of the recording: A2A of the recorded version, else AG-UI.
     fn new(recording: &Recording) -> Self {
         match recording.head.dialect.a2a() {
             None => Self::Agui(Box::default()),
@@ -117,6 +140,12 @@ impl Decoder {
         }
     }
 
+    /// Decodes one frame and appends its events. Frames after the end of an A2A task are ignored, as a client would.
+    ///
+    /// # Errors
+    ///
+    /// Returns the message of the AG-UI decoder for an invalid payload. The A2A decoder reports invalid frames as
+    /// events.
     fn handle_frame(&mut self, frame: &Frame, events: &mut Vec<SourceEvent>) -> Result<(), String> {
         match self {
             Self::Agui(decoder) => {
@@ -134,6 +163,8 @@ impl Decoder {
         }
     }
 
+    /// Handles the end of the recording. An A2A task that has not ended fails as cut; an AG-UI stream without its
+    /// terminal event is reported by the stream machine.
     fn handle_end(&mut self, events: &mut Vec<SourceEvent>) {
         if let Self::A2a(decoder) = self
             && decoder.settled().is_none()

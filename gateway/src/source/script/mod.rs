@@ -65,16 +65,28 @@ const REMEMBERED_THREADS: usize = 10_000;
 
 impl Script {
     /// Parses a script that is part of the program.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with all mistakes, one per line.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         Self::read(Path::new("script"), text).map_err(|errors| joined(&errors))
     }
 
-    /// Parses the text of the script at `path`.
+    /// Parses the text of the script at `path`, which is used only for places in messages.
+    ///
+    /// # Errors
+    ///
+    /// Returns all mistakes, each with its place and key.
     pub fn read(path: &Path, text: &str) -> Result<Self, Vec<ConfigError>> {
         read::read(path, text)
     }
 
     /// Reads a script from a file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read, or with all mistakes, one per line.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("the script {} cannot be read", path.display()))?;
@@ -90,12 +102,13 @@ impl Script {
     }
 }
 
+/// Returns all errors as one, one per line.
 fn joined(errors: &[ConfigError]) -> anyhow::Error {
     let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
     anyhow::anyhow!(words.join("\n"))
 }
 
-/// The position at which a script continues.
+/// The position at which a script continues: the indexes of a rule and of one of its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Position {
     rule: usize,
@@ -108,6 +121,8 @@ impl Position {
         InterruptId::from(format!("{run}/ask/{}/{}", self.rule, self.step))
     }
 
+    /// Parses the position in the id of an interrupt. Returns `None` for an id of another form; the position may lie
+    /// outside of the script, if the script was changed since.
     fn of_interrupt(id: &InterruptId) -> Option<Self> {
         let (rest, step) = id.as_str().rsplit_once('/')?;
         let (rest, rule) = rest.rsplit_once('/')?;
@@ -134,8 +149,11 @@ struct Stage {
 }
 
 impl Stage {
-    /// Returns the position at which the run begins: after the interrupt that it answers, or at the start of the
-    /// matching rule.
+    /// Returns the position at which the run begins, and the reply that continues it: after the interrupt that the run
+    /// answers, or at the start of the matching rule. Returns `None` if no rule matches.
+    ///
+    /// A reply names its interrupt, which works at every replica. A message without a reply continues the thread's last
+    /// interrupt if this replica remembers it: a chat client may answer with an ordinary message.
     fn begin(&self, principal: &Principal, input: &RunInput) -> Option<(Position, Option<String>)> {
         let waited = self.waiting.remove(&(principal.clone(), input.thread_id.detached()));
         if let Some(reply) = input.resume.first() {
@@ -152,6 +170,7 @@ impl Stage {
         Some((Position { rule, step: 0 }, None))
     }
 
+    /// Plays the script for one run, and sends its terminal event.
     async fn play(&self, principal: &Principal, input: &RunInput, out: &EventSender) {
         let begun = self
             .begin(principal, input)
@@ -171,6 +190,7 @@ impl Stage {
     }
 }
 
+/// Returns the reply as text; structured replies as JSON.
 fn answer_of(reply: &InterruptReply) -> String {
     match &reply.payload {
         None => String::new(),

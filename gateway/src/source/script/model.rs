@@ -34,6 +34,7 @@ impl Match {
         *self == Self::default()
     }
 
+    /// Returns `true` if the message satisfies every condition that is set.
     pub(super) fn fits(&self, text: &str, message_id: &str) -> bool {
         self.text.as_deref().is_none_or(|pattern| contains(text, pattern))
             && self.message_id_prefix.as_deref().is_none_or(|prefix| message_id.starts_with(prefix))
@@ -41,6 +42,8 @@ impl Match {
 }
 
 /// Returns `true` if the text contains the pieces of the pattern between its stars, in this order.
+///
+/// Upper and lower case are equal. The pattern may match anywhere: `rain*oslo` matches "Will it rain in Oslo?".
 fn contains(text: &str, pattern: &str) -> bool {
     let (text, pattern) = (text.to_lowercase(), pattern.to_lowercase());
     let mut rest = text.as_str();
@@ -152,6 +155,7 @@ pub(super) enum Words {
 }
 
 impl Step {
+    /// Returns the sub-agent of the step as a path of lanes; the agent itself if none is set.
     pub(super) fn source(&self) -> Source {
         let keys = self.agent.split('/').filter(|key| !key.is_empty());
         keys.fold(Source::root(), |at, key| at.child(key.to_owned()))

@@ -42,9 +42,13 @@ pub(super) enum Played {
 
 impl Player<'_> {
     /// Plays the steps from an index on.
+    ///
+    /// Steps with the same `together` number run concurrently, and the rule continues when all of them have ended. If
+    /// several of them end the run, the first in the order of the script decides.
     pub(super) async fn play(&self, rule: &Rule, from: usize) -> Played {
         let mut at = from;
         while let Some((first, rest)) = rule.steps.get(at..).and_then(<[Step]>::split_first) {
+            // The group: the step at `at` and the steps directly after it with the same number.
             let with_first = |step: &&Step| first.together.is_some() && step.together == first.together;
             let more = rest.iter().take_while(with_first).count();
             let now = rule.steps.iter().enumerate().skip(at).take(more + 1);
@@ -55,6 +59,7 @@ impl Player<'_> {
                 Some(Stop::Asked(interrupt, source)) => {
                     let mut interrupt = *interrupt;
                     let position = Position { rule: self.rule, step: at };
+                    // The id contains where to continue, so that no replica needs a memory of the interrupt.
                     interrupt.id = position.interrupt_id(&self.input.run_id);
                     self.out.send(SourceEvent::InterruptRequested { source, interrupt }).await;
                     return Played::Asked(position);
@@ -105,11 +110,15 @@ impl Player<'_> {
         None
     }
 
+    /// Emits a block that is complete with one update.
     async fn say(&self, step: &Step, block: ContentBlock) {
         self.out.send(self.placed(step, Update::new(block)).last()).await;
     }
 
     /// Adds the sub-agent, channel and artifact of the step to an update.
+    ///
+    /// An artifact is a track and a message of its own, so that several artifacts can be open at once and each is
+    /// continued by its name.
     fn placed(&self, step: &Step, update: Update) -> Update {
         let update = step.place(update);
         let Some(Artifact { name, .. }) = &step.artifact else { return update };
@@ -120,7 +129,8 @@ impl Player<'_> {
         update
     }
 
-    /// Emits a text word by word, or chunk by chunk.
+    /// Emits a text word by word, or chunk by chunk, with the pace of the step between the pieces. `block` decides
+    /// whether it is text or thinking.
     async fn words(&self, step: &Step, words: &Words, block: impl Fn(String) -> ContentBlock) {
         let pieces: Vec<String> = match words {
             Words::Flow(text) => self.fill(text).split_inclusive(' ').map(str::to_owned).collect(),
@@ -140,6 +150,7 @@ impl Player<'_> {
         }
     }
 
+    /// Emits one text many times without a pause, for tests of slow readers. Stops if the run was dropped.
     async fn burst(&self, step: &Step, count: u64, text: &str) {
         for number in 1..=count {
             let piece = self.fill(text).replace("{n}", &number.to_string());
@@ -161,12 +172,14 @@ impl Player<'_> {
         self.pause(step).await;
     }
 
+    /// Emits the two status texts by which many A2A agents report a tool call.
     async fn notice(&self, step: &Step, tool: &str, is_error: bool) {
         self.status(step, &format!("🔧 Calling tool: **{tool}**")).await;
         let (sign, word) = if is_error { ("❌", "failed") } else { ("✅", "completed") };
         self.status(step, &format!("{sign} Tool **{tool}** {word}")).await;
     }
 
+    /// Emits a tool call with its arguments, and its result after one pace. Without a result the call stays open.
     async fn tool(&self, step: &Step, id: &str, name: &str, arguments: &str, result: Option<(&str, bool)>) {
         let arguments = self.fill(arguments);
         let call = ContentBlock::tool_use(id.to_owned(), name.to_owned(), arguments);
@@ -178,6 +191,7 @@ impl Player<'_> {
         self.out.send(step.place(Update::new(ContentBlock::ToolResult(result)))).await;
     }
 
+    /// Ends the lane of the step's sub-agent, with the outcome of the step.
     async fn close(&self, step: &Step, how: Close) {
         let outcome = match how {
             Close::Success => LaneOutcome::Success(None),
@@ -189,12 +203,14 @@ impl Player<'_> {
         self.out.send(SourceEvent::LaneClosed { source: step.source(), outcome }).await;
     }
 
+    /// Sleeps for the pace of the step. Without a pace no timer is used.
     async fn pause(&self, step: &Step) {
         if !step.pace.is_zero() {
             tokio::time::sleep(step.pace).await;
         }
     }
 
+    /// Returns the terminal event of a run that a step ends.
     fn end(&self, end: &End) -> SourceEvent {
         let failed = |code: &'static str, words: String| SourceEvent::Failed(RunFailure::new(code, words));
         match end {
@@ -212,6 +228,8 @@ impl Player<'_> {
         }
     }
 
+    /// Replaces `{prompt}` by the user's message and `{answer}` by the reply to the last interrupt; empty if there is
+    /// none.
     fn fill(&self, text: &str) -> String {
         if !text.contains('{') {
             return text.to_owned();
@@ -227,6 +245,7 @@ enum Stop {
     Asked(Box<Interrupt>, aqueduct_core::Source),
 }
 
+/// Returns the terminal event of a run that did not fail.
 fn finished(outcome: RunOutcome) -> SourceEvent {
     SourceEvent::Finished { outcome, result: None }
 }

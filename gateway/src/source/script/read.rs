@@ -1,5 +1,11 @@
 //! Builds a script from its keys. Contradictions are recorded at their step; syntax, unknown keys and single values are
 //! checked by the reader of documents (`crate::config`).
+//!
+//! ```text
+//! TOML ──► ScriptKeys (one field per key) ──► Build: one action per step, options that fit it ──► Script
+//! ```
+//!
+//! Environment variables do not apply to scripts: a script must play the same everywhere.
 
 use std::path::Path;
 
@@ -11,6 +17,13 @@ use super::model::{Action, Artifact, End, Rule, Script, Step, Words};
 use crate::config::{self, At, Build, ConfigError, Environment, Keys as _};
 
 /// Parses the text of the file at `path`.
+///
+/// Steps outside of rules become a last rule without `match`. A script without any step has one empty rule: it responds
+/// to every message with an empty success.
+///
+/// # Errors
+///
+/// Returns all errors of the script, each with line, column and key.
 pub(super) fn read(path: &Path, text: &str) -> Result<Script, Vec<ConfigError>> {
     let keys: ScriptKeys = config::read(path, text, &Environment::new(), check)?;
     let mut rules = keys.rule;
@@ -26,6 +39,7 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Script, Vec<ConfigError>> 
     })
 }
 
+/// Records what concerns more than one step: rules that can never match, because an earlier rule matches every message.
 fn check(keys: &ScriptKeys, at: &At<'_>) {
     check_steps(&keys.step, at);
     for (index, pair) in keys.rule.windows(2).enumerate() {
@@ -36,6 +50,7 @@ fn check(keys: &ScriptKeys, at: &At<'_>) {
     }
 }
 
+/// Records bare messages after the first step: an A2A server has responded with a task by then.
 fn check_steps(steps: &[Step], at: &At<'_>) {
     for (index, _) in
         steps.iter().enumerate().skip(1).filter(|(_, step)| matches!(step.action, Action::Message(_)))
@@ -57,6 +72,8 @@ impl Build for RuleKeys {
 impl Build for StepKeys {
     type Output = Step;
 
+    /// Returns the step if it has exactly one action. All actions are collected first, so that the message can name
+    /// those that were found.
     fn build(self, at: &At<'_>) -> Option<Step> {
         let Self { action, mut options } = self;
         let mut actions = action.actions(&mut options, at);
@@ -68,6 +85,7 @@ impl Build for StepKeys {
         }
         let (name, action) = actions.pop()?;
         check_options(name, at);
+        // A step is a complete chunk of its artifact, appended to it, unless the script sets the flags.
         let last = options.last.unwrap_or(true);
         let append = options.append.unwrap_or(true);
         Some(Step {
@@ -82,6 +100,8 @@ impl Build for StepKeys {
 }
 
 /// Records options that have no effect with the action.
+///
+/// Only the presence of a key is checked, not its value: `append = true` without an artifact is an error too.
 fn check_options(action: &str, at: &At<'_>) {
     for (option, actions) in [
         ("arguments", &["tool"][..]),
@@ -108,10 +128,12 @@ impl ActionKeys {
         let is_error = options.error.unwrap_or(false);
         let (arguments, result) = (options.arguments.take().unwrap_or_default(), options.result.take());
         let schema = options.schema.take();
+        // `ask` and `auth` differ in their reason alone.
         let ask = |question, reason| Action::Ask { question, reason, schema: schema.clone() };
         // `burst` is the number of repetitions of `text`.
         let (text, burst) = match (self.text, self.burst) {
             (text, Some(count)) => (None, Some(Action::Burst { count, text: burst_text(text, at) })),
+            // A text of an artifact is one chunk, as agents send artifacts; only a list is split.
             (Some(Words::Flow(text)), None) if options.artifact.is_some() => {
                 (Some(Words::Chunks(vec![text])), None)
             }
@@ -120,6 +142,7 @@ impl ActionKeys {
         if self.cut == Some(false) {
             at.fail("cut", "expected `true`: leave the step out if nothing is to be cut");
         }
+        // One entry per key of `ActionKeys`, under the name of the key.
         let all = [
             ("text", text.map(Action::Text)),
             ("thinking", self.thinking.map(Action::Thinking)),
@@ -147,6 +170,7 @@ impl ActionKeys {
     }
 }
 
+/// Returns the text that a burst repeats; `{n}` in it is the number of the repetition.
 fn burst_text(text: Option<Words>, at: &At<'_>) -> String {
     match text {
         Some(Words::Flow(text)) => text,
@@ -161,6 +185,12 @@ fn burst_text(text: Option<Words>, at: &At<'_>) -> String {
 impl Build for FileKeys {
     type Output = Value;
 
+    /// Returns the file as the JSON of a file part, with the members that are set.
+    ///
+    /// ```text
+    /// file = { url = "https://example.org/a.png", mediaType = "image/png" }
+    /// {"url":"https://example.org/a.png","mediaType":"image/png"}
+    /// ```
     fn build(self, at: &At<'_>) -> Option<Value> {
         if self.url.is_some() == self.data.is_some() {
             at.fail("", "expected `url` or `data` (base64), one of the two");

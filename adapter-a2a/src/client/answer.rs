@@ -1,5 +1,15 @@
 //! Handles responses: a refused message, subscription, read or cancel, and a task that still works although no stream
 //! reports it.
+//!
+//! | refused | temporary error | any other error |
+//! |---|---|---|
+//! | message | the turn fails | other version once (-32601), without streaming once, else the turn fails |
+//! | subscription | subscribe again | the task is read |
+//! | read | read again after a pause | the turn fails with the first error |
+//! | cancel | cancel again after a pause | the turn ends as cancelled; a task that has ended is read |
+//!
+//! A message is never repeated after a temporary error: its first copy may have had an effect. "Temporary" is defined
+//! by `is_passing`.
 
 use std::time::Duration;
 
@@ -9,9 +19,15 @@ use crate::version::{Binding, Version};
 use crate::wire::{ErrorKind, WireError};
 
 impl TaskClient {
-    /// Handles the refusal of the message that starts the turn.
+    /// Handles the refusal of the message that starts the turn. Two refusals are repaired, each once; both occur
+    /// before the message has any effect:
+    ///
+    /// * the method is unknown (-32601) and the address may support the other version: sent again in that version;
+    /// * the agent does not stream: sent again as a blocking call.
+    ///
+    /// Every other error ends the turn as failed.
     pub(super) fn handle_refused_message(&mut self, error: &WireError) {
-        // The request was refused before any effect: the same message may be sent again.
+        // The method was refused before any effect: the same message may be sent again.
         let is_unknown = error.kind() == ErrorKind::MethodNotFound;
         if is_unknown && let Some(version) = self.config.version.filter(|_| !self.tried_other) {
             self.tried_other = true;
@@ -32,7 +48,8 @@ impl TaskClient {
         self.fail(failure_of(error));
     }
 
-    /// Uses that version from now on; `None` for that of the endpoint.
+    /// Uses that version for requests and responses from now on; `None` for that of the endpoint. Only JSON-RPC has
+    /// one address for both versions.
     fn switch(&mut self, version: Option<Version>) {
         self.version = version;
         let own = self.config.decode.dialect;
@@ -54,7 +71,8 @@ impl TaskClient {
         self.look(Duration::ZERO);
     }
 
-    /// Handles the refusal to return the task. A temporary error is retried with a pause.
+    /// Handles the refusal to return the task. A temporary error is retried with a growing pause, at most
+    /// `Retry::attempts` times. A task that the agent does not know is lost: the turn fails.
     pub(super) fn handle_refused_look(&mut self, error: WireError) {
         if !is_passing(&error) || error.kind() == ErrorKind::TaskNotFound {
             return self.fail_after(&error);
@@ -67,7 +85,9 @@ impl TaskClient {
         self.look(self.config.retry.pause(self.attempts));
     }
 
-    /// Handles the refusal of a cancel. A task that has ended is read instead.
+    /// Handles the refusal of a cancel. The caller asked for the end of the turn and gets it: a temporary error is
+    /// retried at most `Retry::attempts` times, a task that has ended is read for its real end, and in all other
+    /// cases the turn ends as cancelled without the agent's confirmation.
     pub(super) fn handle_refused_cancel(&mut self, error: &WireError) {
         match error.kind() {
             // The task has ended in the meantime.
@@ -83,7 +103,10 @@ impl TaskClient {
         }
     }
 
-    /// Handles a task that still works, reported by a response instead of a stream.
+    /// Handles a task that still works, reported by a response instead of a stream: subscribes to it, or polls it.
+    ///
+    /// Polling stops after `patience` reads without new content. The task may be `working` without end, because its
+    /// executor has failed or runs elsewhere; `Retry` has the limits with their reasons.
     pub(super) fn handle_active(&mut self, purpose: Purpose) {
         match purpose {
             // The stream, if there is one, reports the end.
@@ -93,6 +116,7 @@ impl TaskClient {
             Purpose::Send if self.decoder.asks_again() => self.decode(Decoder::handle_end),
             Purpose::Send | Purpose::Subscribe | Purpose::Get => {
                 self.polls += 1;
+                // The answered interrupt is still the status: the agent has not read the reply yet, or asks again.
                 let asks_again = self.decoder.asks_again();
                 if asks_again {
                     self.patience = self.patience.min(self.config.retry.reported_polls);
@@ -106,7 +130,8 @@ impl TaskClient {
     }
 }
 
-/// Returns `true` if the same request may succeed later.
+/// Returns `true` if the same request may succeed later. An unknown task counts: some servers report it while they
+/// start a task, or for one that is executed elsewhere. Callers that cannot wait for that exclude it.
 pub(super) fn is_passing(error: &WireError) -> bool {
     match error.kind() {
         ErrorKind::Internal

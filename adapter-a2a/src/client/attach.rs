@@ -1,4 +1,12 @@
 //! Attaches to a task that another client began, from a small checkpoint.
+//!
+//! A replica that takes over a run has the run log and the checkpoint, not the memory of the client that was lost. It
+//! reads the task and decodes it from the start of the turn; the caller deduplicates the result against its log. The
+//! checkpoint adds what neither the log nor the task contains: which artifacts belong to earlier turns.
+//!
+//! ```text
+//! {"taskId": "t", "contextId": "c", "earlier": {"artifact-1": 1204}}
+//! ```
 
 use std::time::Duration;
 
@@ -15,12 +23,13 @@ use crate::decode::TaskMemory;
 pub struct Attachment {
     /// The id of the task and its context.
     pub task: TaskRef,
-    /// Artifacts of earlier turns of the task, and the length of their text.
+    /// Artifacts of earlier turns of the task, and the length of their text in bytes. An artifact that still has this
+    /// length has no new content.
     pub earlier: Vec<(String, usize)>,
 }
 
 impl Attachment {
-    /// Returns the attachment as JSON.
+    /// Returns the attachment as JSON, for a checkpoint in the run log.
     pub fn to_value(&self) -> Value {
         let mut value =
             json!({ TaskRef::TASK_ID: self.task.task_id, TaskRef::CONTEXT_ID: self.task.context_id });
@@ -32,7 +41,8 @@ impl Attachment {
         value
     }
 
-    /// Parses an attachment. Returns `None` if the value names no task.
+    /// Parses an attachment. Returns `None` if the value names no task. Artifacts whose length is not a whole number
+    /// are left out.
     pub fn from_value(value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         let task_id = text(TaskRef::TASK_ID).filter(|id| !id.is_empty())?.to_owned();
@@ -60,7 +70,8 @@ impl TaskClient {
         Some(Attachment { task: self.task_ref()?, earlier })
     }
 
-    /// Returns `true` once the agent has sent anything about the task.
+    /// Returns `true` once the agent has sent anything about the task. Before that, a lost response leaves open
+    /// whether the message arrived.
     pub fn has_heard(&self) -> bool {
         self.decoder.has_heard()
     }

@@ -19,8 +19,8 @@
 //! * the end of a stream is not the end of the task; only a state, an interrupt or a message is;
 //! * a message is sent once: after a lost response its task is *looked up*, the message is never sent again;
 //! * content that a snapshot repeats is not shown again; content that it adds is;
-//! * content that a stream repeats of the snapshot it began with is not shown again; if anything was suppressed for that reason,
-//!   the task is read before its end is accepted;
+//! * content that a stream repeats of the snapshot it began with is not shown again; if anything was suppressed for
+//!   that reason, the task is read before its end is accepted;
 //! * attempts are bounded, and only those count that bring nothing new;
 //! * dropping the client does not cancel the task; [`handle_cancel`](TaskClient::handle_cancel) does.
 //!
@@ -68,19 +68,45 @@ enum State {
 /// The progress of a cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cancel {
+    /// No cancel was requested.
     NotAsked,
+    /// Requested; the task is not known yet, or the cancel has to be sent again.
     Asked,
+    /// The request is planned or sent. Its response, or the stream, reports the end.
     Sent,
 }
 
-/// The client of one task.
+/// The client of one task: one turn of it, over any number of streams.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_adapter_a2a::call::{SendMessage, user_message};
+/// use aqueduct_adapter_a2a::client::Purpose;
+/// use aqueduct_adapter_a2a::wire::{Frame, Part};
+/// use aqueduct_adapter_a2a::{ClientConfig, Settled, TaskClient};
+/// use aqueduct_core::ByteString;
+///
+/// let message = user_message("m-1", None, vec![Part::text("Hi")]);
+/// let mut client = TaskClient::new(ClientConfig::default(), SendMessage::new(message));
+/// let request = client.poll_request().expect("the message");
+/// assert_eq!(request.purpose, Purpose::Send);
+///
+/// // The driver has sent the request, and passes in what the agent streams.
+/// let answer = r#"{"message":{"messageId":"m-2","role":"ROLE_AGENT","parts":[{"text":"Hello"}]}}"#;
+/// client.handle_frame(Frame::data(&ByteString::from(answer)));
+/// assert!(client.poll_event().is_some());
+/// assert_eq!(client.is_settled(), Some(Settled::Completed));
+/// ```
 #[derive(Debug)]
 pub struct TaskClient {
     config: ClientConfig,
     decoder: Decoder,
+    /// The message of the turn, for the repetitions that a refusal allows.
     message: SendMessage,
     state: State,
     cancel: Cancel,
+    /// Unset if the agent does not stream, has refused a subscription, or the attempts are used up.
     can_subscribe: bool,
     /// The end of the snapshot, which the stream may repeat.
     overlap: Overlap,
@@ -90,9 +116,11 @@ pub struct TaskClient {
     attempts: u32,
     /// Subscriptions of this turn.
     streams: u32,
+    /// Consecutive reads without new content.
     polls: u32,
     /// The limit of consecutive reads without new content.
     patience: u32,
+    /// Cancels that were refused with a temporary error and planned again.
     cancel_attempts: u32,
     /// The version in use, if it is not that of the endpoint.
     version: Option<Version>,
@@ -100,8 +128,11 @@ pub struct TaskClient {
     tried_other: bool,
     /// The first error of a series; errors that follow from it do not replace it.
     first_error: Option<WireError>,
+    /// Requests that the driver has not polled; at most one per purpose.
     planned: VecDeque<Planned>,
+    /// Events that the driver has not polled.
     events: VecDeque<SourceEvent>,
+    /// The output of the decoder; empty between calls, kept for its capacity.
     scratch: Vec<SourceEvent>,
 }
 
@@ -327,7 +358,9 @@ impl TaskClient {
         }
     }
 
-    /// Requests that the task be cancelled.
+    /// Requests that the task be cancelled. A message that was not polled yet is dropped, and the turn ends at once;
+    /// otherwise `CancelTask` is planned as soon as the task is known, and the turn ends with the agent's
+    /// confirmation. Further calls have no effect.
     pub fn handle_cancel(&mut self) {
         if self.is_settled().is_some() || self.cancel != Cancel::NotAsked {
             return;

@@ -29,6 +29,7 @@ struct Tail {
     is_whole: bool,
     /// Offsets in the text at which the chunks so far may begin.
     starts: Vec<usize>,
+    /// The text of the chunks that may be repetitions and were not emitted.
     held: String,
     /// Set if the held chunks restarted the artifact.
     begins: bool,
@@ -69,6 +70,7 @@ impl Overlap {
         Self(task.artifacts.iter().filter_map(tail_of).collect())
     }
 
+    /// Returns `true` if no artifact of a snapshot is compared, which is the usual case: the hot path depends on it.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

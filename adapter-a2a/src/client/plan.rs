@@ -6,7 +6,8 @@ use super::{Cancel, TaskClient};
 use crate::call::Call;
 use crate::version::Version;
 
-/// The purpose of a request, which is passed in again with the response.
+/// The purpose of a request, which is passed in again with the response: the driver needs no other knowledge of what
+/// it sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Sends the message that starts the turn.
@@ -19,21 +20,22 @@ pub enum Purpose {
     Cancel,
 }
 
-/// A request to be sent.
+/// A request to be sent by the driver, after a pause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
     /// The purpose of the request.
     pub purpose: Purpose,
-    /// The request.
+    /// The request, independent of binding and version.
     pub call: Call,
-    /// The pause before the request is sent.
+    /// The pause before the request is sent; zero for the first of a series. The driver may add jitter.
     pub after: Duration,
     /// The version of the request, if it is not that of the endpoint.
     pub version: Option<Version>,
 }
 
 impl TaskClient {
-    /// Plans the cancellation of the task, once it is requested and the task is known.
+    /// Plans the cancellation of the task, once it is requested and the task is known. Called after every item,
+    /// because a cancel may be requested before the first item names the task.
     pub(super) fn plan_cancel(&mut self) {
         if self.cancel == Cancel::Asked
             && self.is_settled().is_none()

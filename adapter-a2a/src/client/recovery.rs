@@ -1,5 +1,16 @@
-//! Recovery of a lost stream: the client subscribes again, then reads the task, then gives up. Each step is bounded by
+//! Recovery of a lost stream: the client subscribes again, then reads the task, then gives up. Each step is bounded
+//! by
 //! [`Retry`](crate::config::Retry).
+//!
+//! ```text
+//! lost stream ──► no task known ───────────────────────► failed as cut; a caller may look it up (`SentMessage`)
+//!             ──► can subscribe, attempts left ────────► subscribe, after a pause that doubles
+//!             └─► otherwise ───────────────────────────► read the task ── works ──► poll, or subscribe
+//!                                                                      └─ ended ──► settled
+//! ```
+//!
+//! New content resets the attempts (`handle_progress`), so a task of hours survives any number of cuts. The first
+//! error of a series is the cause that is reported; errors that follow from it are details.
 
 use std::time::Duration;
 
@@ -30,7 +41,7 @@ impl TaskClient {
         self.recover();
     }
 
-    /// Handles the loss of the stream.
+    /// Handles the loss of the stream: plans the next step, or fails the turn if no task is known.
     pub(super) fn recover(&mut self) {
         if self.task_ref().is_none() {
             return self.fail(self.decoder.cut());
@@ -40,7 +51,8 @@ impl TaskClient {
         if self.can_subscribe { self.subscribe_again() } else { self.look(Duration::ZERO) }
     }
 
-    /// Plans a subscription after a lost stream. Reads the task instead if the attempts are used up.
+    /// Plans a subscription after a lost stream. Reads the task instead if the attempts without new content, or the
+    /// subscriptions of the turn, are used up.
     pub(super) fn subscribe_again(&mut self) {
         let retry = &self.config.retry;
         if self.attempts >= retry.attempts || self.streams >= retry.streams {
@@ -57,7 +69,7 @@ impl TaskClient {
         }
     }
 
-    /// Plans to read the task after a pause.
+    /// Plans to read the task after a pause. No effect while the task is unknown.
     pub(super) fn look(&mut self, pause: Duration) {
         if let Some(task) = self.task_ref() {
             self.state = State::Getting;
@@ -65,7 +77,7 @@ impl TaskClient {
         }
     }
 
-    /// Ends the turn as failed, with the first error that was seen.
+    /// Ends the turn as failed, with the first error that was seen; without any, as a cut.
     pub(super) fn give_up(&mut self) {
         let failure = match self.first_error.take() {
             Some(error) => failure_of(&error),
@@ -74,7 +86,8 @@ impl TaskClient {
         self.fail(failure);
     }
 
-    /// Fails the task after an error without recovery. The first error of the series is the cause.
+    /// Fails the task after an error without recovery. The first error of the series is the cause; the message of the
+    /// last one is added as `details.afterwards`.
     pub(super) fn fail_after(&mut self, error: &WireError) {
         let Some(first) = self.first_error.take() else { return self.fail(failure_of(error)) };
         let mut failure = failure_of(&first);

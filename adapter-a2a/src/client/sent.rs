@@ -32,7 +32,7 @@ pub enum SentPage {
 }
 
 impl SentMessage {
-    /// Returns the message as JSON.
+    /// Returns the message as JSON, for a checkpoint that is stored before the message is sent.
     pub fn to_value(&self) -> Value {
         json!({ SENT: self.message_id, TaskRef::CONTEXT_ID: self.context_id })
     }
@@ -77,7 +77,7 @@ pub struct TasksPage {
 }
 
 impl TasksPage {
-    /// Reads a page, with or without its JSON-RPC envelope. Returns `None` if it is no page of tasks.
+    /// Reads a page, with or without its JSON-RPC envelope. Returns `None` if `body` is not a page of tasks.
     pub fn read(body: &Value) -> Option<Self> {
         let page = body.get("result").unwrap_or(body);
         let text =

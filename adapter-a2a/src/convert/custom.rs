@@ -1,4 +1,13 @@
-//! Custom content: files as file parts, everything else as data parts.
+//! Custom content: files as file parts, everything else as data parts, one artifact each.
+//!
+//! ```text
+//! aqueduct.file {"url": "https://x/y", "name": "y"}  ──►  part {"url": "https://x/y", "filename": "y"}
+//! chart {"points": [1, 2]}                           ──►  part {"data": {"points": [1, 2]}}
+//! scores [1, 2]                                      ──►  part {"data": {"value": [1, 2]}}, mark "wrapped": true
+//! ```
+//!
+//! Content of the run log that no protocol shows, and the encrypted forms of messages and calls (`aqueduct.sealed`),
+//! are not sent.
 
 use aqueduct_core::event::CustomEvent;
 use aqueduct_core::{BlockEvent, BlockEventConverter, wellknown};
@@ -18,7 +27,7 @@ converter! {
 impl BlockEventConverter<StreamItem<'static>> for CustomConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
         let BlockEvent::Custom(custom) = event else { return };
-        // The client already has what it sent.
+        // No protocol shows content of the run log; encrypted forms are written by AG-UI alone.
         if wellknown::is_internal(&custom.name) || custom.name == wellknown::SEALED {
             return;
         }
@@ -27,7 +36,8 @@ impl BlockEventConverter<StreamItem<'static>> for CustomConverter {
         mark.put_set("channel", channel_name(custom.channel));
         put_origin(&mut mark, &custom.origin);
         let part = file(custom).unwrap_or_else(|| plain(&custom.value, &mut mark));
-        // A card is emitted repeatedly under one id, and an artifact must not replace the one before.
+        // A card is emitted repeatedly under one id. Its changes are appended to a second artifact, because an
+        // artifact with the card's id would replace the card.
         let id = match &*custom.name {
             wellknown::ACTIVITY_DELTA => format!("{}/changes", custom.id),
             _ => custom.id.as_str().to_owned(),
@@ -46,7 +56,8 @@ impl BlockEventConverter<StreamItem<'static>> for CustomConverter {
     }
 }
 
-/// Returns a data part. In all dialects it is an object, or wrapped in one.
+/// Returns a data part. 0.3 allows only objects, so any other value is wrapped in one, and the mark records it for
+/// Aqueduct's own client.
 fn plain(value: &Value, mark: &mut Mark) -> Part<'static> {
     if value.is_object() {
         return Part::data(value);
@@ -55,7 +66,9 @@ fn plain(value: &Value, mark: &mut Mark) -> Part<'static> {
     Part::data(&json!({ "value": value }))
 }
 
-/// Returns a file part, if one can represent the value without loss.
+/// Returns a file part, if one can represent the value without loss: only known members, all of them strings that are
+/// not empty, either an address or bytes, and bytes in base64. Returns `None` otherwise; the value is then sent as
+/// data.
 fn file(custom: &CustomEvent) -> Option<Part<'static>> {
     if &*custom.name != wellknown::FILE {
         return None;

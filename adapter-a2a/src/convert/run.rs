@@ -1,4 +1,14 @@
 //! The lifecycle of a run: the task, and its final status.
+//!
+//! | end of the run | state | message |
+//! |---|---|---|
+//! | success | `completed` | none, or the result |
+//! | cancelled | `canceled` | none, or the result |
+//! | interrupted | `input-required`, or `auth-required` if all ask for it | the questions as text, their schemas |
+//! | failed | `failed`; `rejected` for the code `agent_rejected` | the failure's message |
+//!
+//! Outcome, interrupts, failure and usage are in the mark of that message, for Aqueduct's own client. A task that
+//! ends without a message has no mark: its state is enough.
 
 use aqueduct_core::event::{PendingInterrupt, RunFailed, RunFinished};
 use aqueduct_core::{BlockEvent, BlockEventConverter, RunId, RunInfo, RunOutcome};
@@ -50,6 +60,7 @@ impl RunConverter {
             RunOutcome::Interrupted => (waiting_state(&finished.interrupts), "interrupted"),
             _ => (TaskState::Canceled, "cancelled"),
         };
+        // Every client can show text; schemas and the result are data for clients that know them.
         let mut parts: Vec<Part<'static>> = finished.interrupts.iter().map(question).collect();
         parts.extend(finished.interrupts.iter().filter_map(schema));
         let mut mark = Mark::new(kind::FINISHED);
@@ -70,13 +81,13 @@ impl RunConverter {
         if !finished.usage.is_empty() {
             mark.put("usage", finished.usage.iter().map(usage_value).collect::<Vec<_>>());
         }
-        // A task that succeeds or was cancelled needs no message.
+        // A success or cancel without a result needs no message.
         let says = !parts.is_empty();
         let last = says.then(|| message(settings, format!("{}/end", finished.run.run_id), parts, mark));
         status(settings, state, last)
     }
 
-    /// Returns the final status of a failed run. Code and details are in its mark.
+    /// Returns the final status of a failed run: the message as text. Code and details are in its mark.
     fn failed(&self, failed: &RunFailed) -> StreamItem<'static> {
         let mut mark = Mark::new(kind::FAILED);
         mark.put("failure", failure_value(&failed.failure));
@@ -102,7 +113,7 @@ fn waiting_state(interrupts: &[PendingInterrupt]) -> TaskState<'static> {
     }
 }
 
-/// Returns the interrupt as text, for every client.
+/// Returns the interrupt as text, for every client. One without text is described by its reason.
 fn question(pending: &PendingInterrupt) -> Part<'static> {
     let interrupt = &pending.interrupt;
     let words = interrupt.message.as_deref().filter(|message| !message.is_empty());
@@ -112,7 +123,7 @@ fn question(pending: &PendingInterrupt) -> Part<'static> {
     ))
 }
 
-/// Returns the schema of the reply, if there is one.
+/// Returns the schema of the reply as data, if there is one: `{"type": "question", "interruptId", "responseSchema"}`.
 fn schema(pending: &PendingInterrupt) -> Option<Part<'static>> {
     let interrupt = &pending.interrupt;
     let schema = interrupt.response_schema.as_ref()?;

@@ -30,30 +30,38 @@ macro_rules! converter {
 }
 pub(super) use converter;
 
+/// Returns a text that owns its content: items outlive the event that they are made from.
 pub(super) fn owned(text: &str) -> Text<'static> {
     Text::from(text.to_owned())
 }
 
-/// Returns the name of the artifact at its source.
+/// Returns the name of the artifact at its source, if the block was decoded from A2A: an agent behind the gateway
+/// keeps its artifact names.
 pub(super) fn artifact_name(origin: &Origin) -> Option<&str> {
     origin.metadata.as_ref()?.get(ARTIFACT_NAME)?.as_str()
 }
 
-/// How a chunk is joined to its artifact.
+/// How a chunk is joined to its artifact: `append` and `lastChunk` of the update.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunk {
+    /// Begins the artifact; more follows.
     First,
+    /// Is appended; more may follow.
     More,
+    /// Is appended, and ends the artifact.
     Last,
+    /// Is the complete artifact.
     Whole,
 }
 
 /// One chunk of an artifact.
 pub(super) struct Piece<'p> {
+    /// The id of the artifact, which is that of the block.
     pub(super) id: &'p str,
-    /// The display name, sent with the first chunk.
+    /// The display name, sent with the first chunk; empty otherwise.
     pub(super) name: &'p str,
     pub(super) part: Part<'static>,
+    /// The mark: of the block on the first chunk, of its end on the last, none between them.
     pub(super) mark: Option<Mark>,
     pub(super) chunk: Chunk,
 }
@@ -76,7 +84,8 @@ pub(super) fn artifact(settings: &Settings, piece: Piece<'_>) -> StreamItem<'sta
     })
 }
 
-/// Returns a status, with or without a message.
+/// Returns a status, with or without a message. `final` of 0.3 is set for every state that ends the turn. The server
+/// adds the time: a converter reads no clock.
 pub(super) fn status(
     settings: &Settings,
     state: TaskState<'static>,
@@ -110,14 +119,15 @@ pub(super) fn message(
     }
 }
 
-/// Returns a data part of Aqueduct's own media type.
+/// Returns a data part of Aqueduct's own media type, by which a client can skip it.
 pub(super) fn data(value: &Value) -> Part<'static> {
     let mut part = Part::data(value);
     part.media_type = Text::new(MEDIA_TYPE);
     part
 }
 
-/// Returns the mark of a block's first chunk.
+/// Returns the mark of a block's first chunk: lane, channel, role, the blocks that it continues, replaces or belongs
+/// to, and the ids of the source.
 pub(super) fn head_mark(kind: &str, block: &BlockHead) -> Mark {
     let mut mark = Mark::new(kind).of_lane(&block.lane);
     mark.put_set("channel", channel_name(block.channel));
@@ -148,7 +158,7 @@ pub(super) fn thought(part: Part<'static>) -> Part<'static> {
     Part { metadata: Some(Raw::from_value(&serde_json::json!({"thought": true}))), ..part }
 }
 
-/// Returns `true` if events of that kind are sent.
+/// Returns `true` if events of that kind are sent under these settings. Content, interrupts and the end always are.
 pub(super) fn tells(settings: &Settings, kind: EventKind) -> bool {
     match kind {
         EventKind::Thinking => settings.thinking,

@@ -1,6 +1,13 @@
 //! Everything beside the content, as `working` statuses with a data part: lanes, steps, state, usage, interrupts.
 //!
-//! An interrupt becomes `input-required` only when the turn ends, because that state ends the stream.
+//! ```text
+//! step "plan" started  ──►  state working, message id "<task>/step-started/<lane>/plan/<hash>",
+//!                           part {"data": {"type": "step-started", "name": "plan"}, "mediaType": …},
+//!                           metadata {"aqueduct/v1": {"kind": "step-started", "lane"?: […]}}
+//! ```
+//!
+//! The data are readable without the mark; the mark adds the lane. An interrupt becomes `input-required` only when
+//! the turn ends, because that state ends the stream. `Settings::signals` omits all of these except interrupts.
 
 use std::sync::Arc;
 
@@ -38,8 +45,10 @@ converter! {
     InterruptConverter
 }
 
-/// Returns a status with one data part. Its id is derived from its content, because a converter cannot count: readers
-/// of a history deduplicate by it.
+/// Appends a status with one data part: `content` with the kind of the mark as `type`.
+///
+/// Its id is derived from its content, because a converter cannot count: readers of a history deduplicate by it. Two
+/// statuses with the same content have the same id, so a reader that gets both from a history emits one.
 fn signal(
     settings: &Settings,
     mark: Mark,
@@ -58,6 +67,7 @@ fn signal(
     out.push(status(settings, TaskState::Working, Some(message)));
 }
 
+/// Returns the subject of a step in its message id: lanes may have steps of one name.
 fn step_subject(lane: &Arc<Lane>, name: &str) -> String {
     format!("{}/{name}", lane.id)
 }

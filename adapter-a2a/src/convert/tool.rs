@@ -1,10 +1,14 @@
 //! Tool calls and results as data parts.
 //!
 //! ```text
-//! {"type": "tool-call", "id", "name"}                         first chunk of the call's artifact
-//! {"type": "tool-call-arguments", "id", "delta"}              a fragment of the arguments
-//! {"type": "tool-result", "toolCallId", "name", "payload", "isError"?}
+//! {"type": "tool-call", "id": "c1", "name": "search"}                                first chunk of an artifact
+//! {"type": "tool-call-arguments", "id": "c1", "delta": "{\"q\":"}                    a fragment of the arguments
+//! {"type": "tool-call-end", "id": "c1"}                                              last chunk
+//! {"type": "tool-result", "toolCallId": "c1", "name": "search", "payload": "found"}  another artifact; "isError"?
 //! ```
+//!
+//! Arguments are sent as they stream, so a fragment is not JSON by itself. Other agents may send `tool-call` (with
+//! `arguments`) and `tool-result` too: `recognise::ToolDataParts` reads them.
 
 use aqueduct_core::block::ToolOutput;
 use aqueduct_core::{BlockEvent, BlockEventConverter};
@@ -57,7 +61,7 @@ impl BlockEventConverter<StreamItem<'static>> for ToolResultConverter {
         put_origin(&mut mark, &result.origin);
         let payload = match &result.output {
             ToolOutput::Json(value) => {
-                // A result that arrived as JSON is also shown as text.
+                // A payload that is a JSON string would be read as text without this.
                 mark.put("json", true);
                 value.clone()
             }

@@ -1,8 +1,17 @@
 //! Text and thinking blocks: the answer as artifacts, chunk by chunk; thinking and intermediate text as `working`
 //! statuses, because many clients treat every artifact as the answer.
 //!
+//! ```text
+//! answer        started  artifact "run/2", parts [{"text": ""}], mark of the block
+//!               delta    artifact "run/2", parts [{"text": "Hi"}], append
+//!               ended    artifact "run/2", parts [{"text": ""}], append, lastChunk; a mark unless complete
+//! intermediate  delta    working, message "run/3", parts [{"text": "Looking"}], mark of the block and "block": "run/3"
+//!               ended    working, message "run/3", data {"type": "end", "end": "complete"}, the same mark and "end"
+//! ```
+//!
 //! A status cannot be appended to, so each of these messages names its block, and
-//! [`ItemWriter`](crate::encode::ItemWriter) joins fragments before they become messages.
+//! [`ItemWriter`](crate::encode::ItemWriter) joins fragments before they become messages, assigns their ids and moves
+//! the end to the last of them.
 
 use aqueduct_core::event::EndReason;
 use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, Channel, EventKind, SpanKind};
@@ -48,7 +57,7 @@ impl BlockEventConverter<StreamItem<'static>> for ThinkingConverter {
     }
 }
 
-/// Returns a chunk of an artifact.
+/// Returns a chunk of the artifact of an answer. Returns `None` for other events than those of a block.
 fn answer(settings: &Settings, event: &BlockEvent) -> Option<StreamItem<'static>> {
     let (block, text, mark, chunk) = match event {
         BlockEvent::BlockStarted(block) => (block, "", Some(head_mark(kind::TEXT, block)), Chunk::First),
@@ -61,7 +70,9 @@ fn answer(settings: &Settings, event: &BlockEvent) -> Option<StreamItem<'static>
     Some(artifact(settings, Piece { id: block.id.as_str(), name, part, mark, chunk }))
 }
 
-/// Returns a status. The start of a block is sent together with its first text.
+/// Returns a status for a fragment or the end of a block. The start of a block is sent together with its first text,
+/// because every message has the whole mark. `as_thought` adds the metadata by which other clients recognise
+/// thinking.
 fn note(settings: &Settings, event: &BlockEvent, as_thought: bool) -> Option<StreamItem<'static>> {
     if event.block().is_some_and(|block| is_plain(block)) {
         return plain_note(settings, event);
@@ -95,6 +106,7 @@ fn plain_note(settings: &Settings, event: &BlockEvent) -> Option<StreamItem<'sta
     Some(status(settings, TaskState::Working, Some(message)))
 }
 
+/// Returns `true` if the source asked for a status without a mark ([`PLAIN_STATUS`]).
 fn is_plain(block: &BlockHead) -> bool {
     let own = block.origin.metadata.as_ref();
     own.and_then(|own| own.get(PLAIN_STATUS)).is_some_and(|value| value == true)
@@ -113,7 +125,7 @@ pub(super) fn end_mark(reason: EndReason) -> Option<Mark> {
     Some(mark)
 }
 
-/// Returns the word for an end reason.
+/// Returns the word for an end reason in a mark. Returns `None` for a complete block, which `lastChunk` expresses.
 fn end_word(reason: EndReason) -> Option<&'static str> {
     match reason {
         EndReason::Interrupted => Some("interrupted"),

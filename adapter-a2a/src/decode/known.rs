@@ -1,12 +1,19 @@
 //! Status texts and messages read by the [`Template`] of an earlier one, without parsing the frame.
 //!
-//! Frameworks that stream in status texts send the same frame again and again with another message id, another text and
-//! another time, and up to a page of metadata around them. The template gives these three; everything else was decoded with
-//! the frame that the template was learned from. From there on a text takes the general way
-//! ([`Decoder::stream_text`](super::speech)), so this module decides nothing about texts.
+//! Frameworks that stream in status texts send the same frame again and again with another message id, another text
+//! and another time, and up to a page of metadata around them. The template gives these three; everything else was
+//! decoded with the frame that the template was learned from. From there on a text takes the general way
+//! (`Decoder::stream_text`), so this module decides nothing about texts.
 //!
-//! Invariant: the events are those of the general way (property test in `known/tests.rs`). A frame is learned only if it is a
-//! text of a task that works, with one part of plain text, and nothing that has an effect of its own beside it.
+//! ```text
+//! {"statusUpdate": {"taskId": "t", "contextId": "c", "metadata": {…},
+//!   "status": {"state": "TASK_STATE_WORKING", "timestamp": "<hole>",
+//!              "message": {"messageId": "<hole>", "role": "ROLE_AGENT", "parts": [{"text": "<hole>"}]}}}}
+//! ```
+//!
+//! Invariant: the events are those of the general way (property test in `known/tests.rs`). A frame is learned only if
+//! it is a text of a task that works, with one part of plain text, and nothing that has an effect of its own beside
+//! it.
 
 use std::sync::Arc;
 
@@ -87,8 +94,8 @@ impl Decoder {
         true
     }
 
-    /// Returns the template of an item, if further frames of it can be read here. Call it before the item is handled, and
-    /// [`learn`](Self::learn) afterwards.
+    /// Returns the template of an item, if further frames of it can be read here. Call it before the item is handled,
+    /// and [`learn`](Self::learn) afterwards.
     pub(super) fn lesson(&self, item: &StreamItem<'_>, data: &str) -> Option<Shape> {
         let (message, time, event) = match item {
             StreamItem::Status(update) if is_plain_state(&update.status.state) => {
@@ -119,7 +126,8 @@ impl Decoder {
         Some(Shape { template: Template::new(data, holes, KNOWN_BYTES, String::new())?, fixed })
     }
 
-    /// Keeps the template of an item that was handled.
+    /// Keeps the template of an item that was handled; beyond [`KNOWN`] templates the oldest is dropped. No effect
+    /// once the turn has settled.
     pub(super) fn learn(&mut self, lesson: Option<Shape>) {
         let Some(mut shape) = lesson.filter(|_| self.settled.is_none()) else { return };
         if !shape.fixed.is_bare {

@@ -1,5 +1,5 @@
-//! How a complete text relates to the answers of the turn: agents restate their answer in another artifact, in the final
-//! status, or in a snapshot.
+//! How a complete text relates to the answers of the turn: agents restate their answer in another artifact, in the
+//! final status, or in a snapshot.
 //!
 //! Only answers of the present turn are compared: an agent may give the same answer twice in one conversation.
 

@@ -96,7 +96,27 @@ pub struct Counts {
     pub foreign: u64,
 }
 
-/// Decodes the events of one task.
+/// Decodes the events of one turn of a task. Holds no socket and no clock: the caller passes frames in and takes
+/// events out.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_adapter_a2a::wire::Frame;
+/// use aqueduct_adapter_a2a::{DecodeConfig, Decoder, Settled};
+/// use aqueduct_core::ByteString;
+///
+/// let mut decoder = Decoder::new(DecodeConfig::root());
+/// let mut events = Vec::new();
+/// for frame in [
+///     r#"{"artifactUpdate":{"taskId":"t","artifact":{"artifactId":"a","parts":[{"text":"Hi"}]}}}"#,
+///     r#"{"statusUpdate":{"taskId":"t","status":{"state":"TASK_STATE_COMPLETED"}}}"#,
+/// ] {
+///     decoder.handle_frame(Frame::data(&ByteString::from(frame)), &mut events);
+/// }
+/// assert_eq!(decoder.settled(), Some(Settled::Completed));
+/// assert_eq!(events.len(), 2); // the text, and the end of the run
+/// ```
 #[derive(Debug, Clone)]
 pub struct Decoder {
     config: DecodeConfig,
@@ -112,17 +132,22 @@ pub struct Decoder {
     dialect: Dialect,
     settled: Option<Settled>,
     at_end: AtEnd,
-    /// The repeated interrupt that this turn answers.
+    /// The repeated interrupt that this turn answers, until other input follows or the stream ends.
     held: Vec<Interrupt>,
+    /// Set until the first item was handled.
     is_first: bool,
+    /// Set once content of the answer was emitted: then no status text is promoted to the answer.
     answer_shown: bool,
+    /// The last status text that was shown as a notice, for the same purpose.
     last_status: Option<ByteString>,
     speech: Speech,
     /// An error that the agent reported as content, although its task will be `completed`.
     failure: Option<String>,
     /// An error that the agent's server reported before the stream was cut.
     reported: Option<String>,
+    /// The form of the next interrupt, as an artifact or part announced it.
     form: Option<serde_json::Value>,
+    /// The last frame that could not be decoded, until the stream continues or is cut.
     unread: Option<ByteString>,
     counts: Counts,
 }
@@ -171,7 +196,7 @@ impl Decoder {
         }
     }
 
-    /// The general path.
+    /// Parses a frame that is neither a plain chunk nor like an earlier one, and learns from it.
     fn handle_any(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) {
         match self.parse(frame) {
             Some(FrameContent::Item(item)) => {
@@ -267,6 +292,7 @@ impl Decoder {
         !self.is_first
     }
 
+    /// Returns what the task has shown so far.
     pub(crate) fn memory(&self) -> &TaskMemory {
         &self.memory
     }

@@ -1,7 +1,12 @@
-//! [`ChunkWriter`]: payloads of chunks written by what they share with the one before.
+//! [`ChunkWriter`]: writes the payload of a chunk with the bytes that it shares with the chunk before.
 //!
-//! The chunks of an answer differ in their words and in nothing else. So the writer keeps the bytes around the words of the last
-//! chunk, and writes the next one as these bytes with other words between them. Everything else is serialised.
+//! The chunks of an answer differ only in their text. So the writer keeps the bytes before and after the text of the
+//! last chunk, and writes the next one as these bytes with another text between them. Everything else is serialised.
+//!
+//! ```text
+//! head  {"artifactUpdate":{"taskId":"t","contextId":"c","artifact":{"artifactId":"a","parts":[{"text":"
+//! tail  "}]},"append":true}}
+//! ```
 //!
 //! Invariant: the bytes are those of [`Envelope::write`] (property test).
 
@@ -17,21 +22,26 @@ use crate::wire::{Artifact, ArtifactUpdate, Dialect, Part, StreamItem, Text};
 /// Writes the items of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkWriter {
+    /// The last plain chunk; `None` before the first.
     last: Option<Last>,
 }
 
-/// The last plain chunk.
+/// The last plain chunk, as far as the next one can share it.
 #[derive(Debug)]
 struct Last {
-    /// Without words.
+    /// The chunk without text, for comparison with the next one.
     update: Arc<ArtifactUpdate<'static>>,
-    /// The payload before and behind the words.
+    /// The payload up to the opening quote of the text.
     head: Vec<u8>,
+    /// The payload from the closing quote of the text on.
     tail: Vec<u8>,
 }
 
 impl ChunkWriter {
-    /// Appends an item with what stands around it. All items of a writer have the same envelope and dialect.
+    /// Appends an item with its envelope. All items of a writer have the same envelope and dialect.
+    ///
+    /// A chunk like the last one costs two copies and the escaping of its text; the first of its kind is serialised
+    /// three times, to find the bytes around the text.
     pub(crate) fn write(
         &mut self,
         envelope: &Envelope,
@@ -47,7 +57,8 @@ impl ChunkWriter {
         self.last = Last::of(envelope, Arc::new(with_words(update, "")), dialect);
     }
 
-    /// Appends a chunk that has no item of its own.
+    /// Appends a chunk of the server, which has the shared part behind a pointer: equal pointers make the comparison
+    /// of its members unnecessary.
     #[cfg(feature = "server")]
     pub(crate) fn write_chunk(
         &mut self,
@@ -68,7 +79,8 @@ impl ChunkWriter {
 }
 
 impl Last {
-    /// Returns the bytes around the words: those in which the payloads of two words of one letter agree.
+    /// Returns the bytes around the text: those in which the payloads of two texts of one letter agree. Returns
+    /// `None` if the payloads do not differ, which no dialect does.
     fn of(envelope: &Envelope, update: Arc<ArtifactUpdate<'static>>, dialect: Dialect) -> Option<Self> {
         let payload = |word: &'static str| {
             let mut out = Vec::new();
@@ -82,6 +94,7 @@ impl Last {
         Some(Self { update, head, tail })
     }
 
+    /// Appends the payload with that text, escaped as JSON.
     fn write(&self, words: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
         escape_into(words, out);
@@ -89,7 +102,7 @@ impl Last {
     }
 }
 
-/// Returns a plain chunk with other words.
+/// Returns a plain chunk with another text. Only members that a plain chunk can have are copied.
 pub(crate) fn with_words(update: &ArtifactUpdate<'_>, words: &'static str) -> ArtifactUpdate<'static> {
     let owned = |text: &Text<'_>| text.clone().into_owned();
     ArtifactUpdate {
@@ -108,7 +121,8 @@ pub(crate) fn with_words(update: &ArtifactUpdate<'_>, words: &'static str) -> Ar
     }
 }
 
-/// Returns a chunk with one part of words and nothing beside it, and its words.
+/// Returns a chunk with one part of plain text and nothing beside it, and its text. Returns `None` for every other
+/// item, and for an empty text: those are serialised.
 pub(crate) fn plain_chunk<'i, 'a>(item: &'i StreamItem<'a>) -> Option<(&'i ArtifactUpdate<'a>, &'i str)> {
     let StreamItem::Artifact(update) = item else { return None };
     let [part] = update.artifact.parts.as_slice() else { return None };
@@ -125,7 +139,7 @@ pub(crate) fn plain_chunk<'i, 'a>(item: &'i StreamItem<'a>) -> Option<(&'i Artif
     is_plain.then_some((update, words))
 }
 
-/// Returns `true` if two plain chunks differ in their words alone.
+/// Returns `true` if two plain chunks differ in their text alone.
 fn is_alike(one: &ArtifactUpdate<'_>, other: &ArtifactUpdate<'_>) -> bool {
     (one.append, one.last_chunk) == (other.append, other.last_chunk)
         && one.task_id == other.task_id

@@ -1,6 +1,12 @@
 //! [`StreamEncoder`]: encodes canonical events as payloads of an A2A stream, for one watcher of a task.
 //!
-//! The wrapper of a payload belongs to the binding ([`Envelope`]); framing (SSE, HTTP) belongs to the transport.
+//! ```text
+//! BlockEvent ──► ItemWriter (converters; joins notes) ──► StreamItem ──► ChunkWriter (dialect, envelope) ──► payload
+//! ```
+//!
+//! The wrapper of a payload belongs to the binding ([`Envelope`]); framing (SSE, HTTP) belongs to the transport. gRPC
+//! takes the items of
+//! [`ItemWriter`] and encodes them as messages instead.
 
 mod chunk;
 mod writer;
@@ -18,17 +24,33 @@ pub(crate) use writer::begins_at;
 
 use crate::wire::{Dialect, Shown, StreamItem};
 
-/// The wrapper around each item.
+/// The wrapper around each item of a stream.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_adapter_a2a::Envelope;
+/// use aqueduct_adapter_a2a::wire::{Dialect, StreamItem, Task};
+/// use serde_json::json;
+///
+/// let item = StreamItem::Task(Task::default());
+/// let (mut bare, mut rpc) = (Vec::new(), Vec::new());
+/// Envelope::Bare.write(&item, Dialect::V1, &mut bare);
+/// Envelope::JsonRpc(json!("r-1")).write(&item, Dialect::V1, &mut rpc);
+/// assert!(bare.starts_with(br#"{"task":"#));
+/// assert!(rpc.starts_with(br#"{"jsonrpc":"2.0","id":"r-1","result":{"task":"#));
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Envelope {
-    /// A JSON-RPC result for the request with that id.
+    /// A JSON-RPC result for the request with that id. Every frame has the id with its JSON type: the JavaScript
+    /// client refuses any other.
     JsonRpc(Value),
     /// No wrapper: HTTP+JSON.
     Bare,
 }
 
 impl Envelope {
-    /// Appends an item with its wrapper.
+    /// Appends an item with its wrapper to `out`, as JSON of that dialect.
     pub fn write(&self, item: &StreamItem<'_>, dialect: Dialect, out: &mut Vec<u8>) {
         let enveloped = Enveloped { envelope: self, item: Shown(item, dialect) };
         // Writing to memory cannot fail, and all keys are strings.
@@ -54,13 +76,16 @@ impl Serialize for Enveloped<'_> {
     }
 }
 
-/// Encodes events for one watcher.
+/// Encodes events for one watcher. All items of an encoder have the same dialect and envelope; a watcher that starts
+/// in the middle of a run gets a writer that is a clone of one at that position.
 #[derive(Debug)]
 pub struct StreamEncoder {
     writer: ItemWriter,
     dialect: Dialect,
     envelope: Envelope,
+    /// Writes chunks without serialising what the chunk before had too.
     chunks: ChunkWriter,
+    /// Items of the event that is being encoded; kept for its capacity.
     items: Vec<StreamItem<'static>>,
 }
 

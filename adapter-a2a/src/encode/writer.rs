@@ -24,7 +24,24 @@ use crate::config::Notes;
 use crate::mark::{COMPLETE, END, Mark};
 use crate::wire::{Message, StreamItem};
 
-/// Converts events for one watcher.
+/// Converts events into items for one watcher, and joins the fragments of thinking and intermediate text into
+/// messages.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use aqueduct_adapter_a2a::{ItemWriter, Notes, Settings, converters};
+/// use aqueduct_core::{BlockEvent, RunInfo};
+///
+/// let run = RunInfo::new("thread", "run");
+/// let settings = Settings::of_run(&run);
+/// let mut writer = ItemWriter::new(converters(&settings), Notes::Lines);
+/// let mut items = Vec::new();
+/// writer.handle_event(&BlockEvent::RunStarted(Arc::new(run)), &mut items);
+/// assert_eq!(items.len(), 1); // the task
+/// ```
 #[derive(Debug, Clone)]
 pub struct ItemWriter {
     converters: ConverterSet<StreamItem<'static>>,
@@ -49,12 +66,13 @@ impl ItemWriter {
         Self { converters, mode, open: IndexMap::default() }
     }
 
-    /// Appends the items of `event`: none, one or several.
+    /// Appends the items of `event`: none, one or several. Held text is sent before any other event than a delta, so
+    /// that the order of a lane is kept.
     pub fn handle_event(&mut self, event: &BlockEvent, out: &mut Vec<StreamItem<'static>>) {
         match event {
             BlockEvent::BlockDelta { block, delta } if is_note(block) => self.hold(block, delta, out),
             BlockEvent::BlockEnded { block, .. } if is_note(block) => self.end(block, event, out),
-            // Deltas of other blocks, and starts without content, are no reason to break a line.
+            // Deltas of other blocks, and starts without content, do not break a line.
             BlockEvent::BlockDelta { .. } => self.converters.convert(event, out),
             BlockEvent::BlockStarted(block) if is_note(block) => self.converters.convert(event, out),
             _ => {
@@ -106,6 +124,7 @@ impl ItemWriter {
 }
 
 impl Note {
+    /// Returns a block of which nothing was sent.
     fn new(head: &Arc<BlockHead>) -> Self {
         Self { head: Arc::clone(head), emitted: 0, held: String::new() }
     }
@@ -172,6 +191,7 @@ fn is_note(block: &BlockHead) -> bool {
     }
 }
 
+/// Returns the message of a status, if the item is one.
 fn message_of<'i>(item: &'i StreamItem<'static>) -> Option<&'i Message<'static>> {
     match item {
         StreamItem::Status(update) => update.status.message.as_ref(),
@@ -179,6 +199,7 @@ fn message_of<'i>(item: &'i StreamItem<'static>) -> Option<&'i Message<'static>>
     }
 }
 
+/// As [`message_of`], for changing it.
 fn message_of_mut<'i>(item: &'i mut StreamItem<'static>) -> Option<&'i mut Message<'static>> {
     match item {
         StreamItem::Status(update) => update.status.message.as_mut(),

@@ -1,6 +1,16 @@
 //! The values of marks: outcomes, failures, interrupts and usage, to JSON and back.
 //!
-//! Parsing never fails: a member that is missing or of another type is absent, and a required one gets a placeholder.
+//! ```text
+//! failure    {"code": "agent_failed", "message": "it broke", "details"?: any}
+//! outcome    {"outcome": "success", "result"?: any}, {"outcome": "failed", "failure": failure}
+//!            {"outcome": "interrupted"}, {"outcome": "cancelled"}
+//! interrupt  {"id", "reason", "message"?, "toolCallId"?, "responseSchema"?, "expiresAt"?, "metadata"?}
+//! usage      {"provider"?, "model"?, "input"?, "output"?, "total"?, "reasoning"?, "cachedInput"?, "cacheWriteInput"?}
+//! ```
+//!
+//! Absent members are left out. Parsing never fails, because another version of Aqueduct may have written the value:
+//! a member that is missing or of another type is absent, and a required one gets a placeholder. The only exception
+//! is an interrupt without an id.
 
 use std::sync::Arc;
 
@@ -9,16 +19,19 @@ use serde_json::{Map, Value, json};
 
 use crate::error;
 
+/// Adds a member, unless the value is absent.
 fn put<V: Into<Value>>(map: &mut Map<String, Value>, key: &str, value: Option<V>) {
     if let Some(value) = value {
         map.insert(key.to_owned(), value.into());
     }
 }
 
+/// Returns a member that is a string. Returns `None` if it is missing or of another type.
 fn text(value: &Value, key: &str) -> Option<ByteString> {
     value.get(key).and_then(Value::as_str).map(ByteString::from)
 }
 
+/// Returns a failure as JSON: the member `failure` of a mark, and of the outcome of a lane.
 pub(crate) fn failure_value(failure: &RunFailure) -> Value {
     let mut map = Map::new();
     put(&mut map, "code", Some(&*failure.code));
@@ -27,6 +40,7 @@ pub(crate) fn failure_value(failure: &RunFailure) -> Value {
     Value::Object(map)
 }
 
+/// Parses a failure. One without a code is an `upstream_error`; one without a message has an empty message.
 pub(crate) fn failure_of(value: &Value) -> RunFailure {
     let code = text(value, "code").unwrap_or_else(|| ByteString::from_static(error::UPSTREAM_ERROR));
     let mut failure = RunFailure::new(code, text(value, "message").unwrap_or_default());
@@ -34,6 +48,8 @@ pub(crate) fn failure_of(value: &Value) -> RunFailure {
     failure
 }
 
+/// Returns the outcome of a lane as JSON. `Suspended` has the word of the run's outcome, `interrupted`; an outcome
+/// that this version does not know is `cancelled`.
 pub(crate) fn outcome_value(outcome: &LaneOutcome) -> Value {
     match outcome {
         LaneOutcome::Success(None) => json!({"outcome": "success"}),
@@ -44,6 +60,7 @@ pub(crate) fn outcome_value(outcome: &LaneOutcome) -> Value {
     }
 }
 
+/// Parses the outcome of a lane. An unknown word is a success, so that the lane closes in any case.
 pub(crate) fn outcome_of(value: &Value) -> LaneOutcome {
     match value.get("outcome").and_then(Value::as_str) {
         Some("interrupted") => LaneOutcome::Suspended,
@@ -53,6 +70,7 @@ pub(crate) fn outcome_of(value: &Value) -> LaneOutcome {
     }
 }
 
+/// Returns an interrupt as JSON, with the ids of the original stream.
 pub(crate) fn interrupt_value(interrupt: &Interrupt) -> Value {
     let mut map = Map::new();
     put(&mut map, "id", Some(interrupt.id.as_str()));
@@ -77,6 +95,7 @@ pub(crate) fn interrupt_of(value: &Value) -> Option<Interrupt> {
     Some(interrupt)
 }
 
+/// Returns token usage as JSON. Counts that the source did not report are left out: they are not zero.
 pub(crate) fn usage_value(usage: &Usage) -> Value {
     let mut map = Map::new();
     put(&mut map, "provider", usage.provider.as_deref());
@@ -90,6 +109,7 @@ pub(crate) fn usage_value(usage: &Usage) -> Value {
     Value::Object(map)
 }
 
+/// Parses token usage. A count that is not a whole number from 0 is absent.
 pub(crate) fn usage_of(value: &Value) -> Usage {
     let count = |key: &str| value.get(key).and_then(Value::as_u64);
     Usage {

@@ -2,8 +2,16 @@
 //! (thinking, a tool call, a step), its lane, and what it belongs to. Other clients receive metadata that they may
 //! ignore.
 //!
-//! A mark is one object under [`KEY`] in the metadata of an artifact or a message. Converters write it and the decoder
-//! reads it; its members are defined only here. Their table is in `docs/a2a.md` §7.
+//! A mark is one object under [`KEY`] in the metadata of an artifact or a message:
+//!
+//! ```text
+//! {"artifactId": "run/2", "parts": [{"text": ""}],
+//!  "metadata": {"aqueduct/v1": {"kind": "text", "lane": [{"id": "run/1", "key": "search"}], "track": "a"}}}
+//! ```
+//!
+//! Converters write it and the decoder reads it; its members are defined only here. Their table is in `docs/a2a.md`
+//! §7. A reader ignores members that it does not know, and decodes kinds that it does not know like the content of
+//! any agent.
 
 mod codec;
 
@@ -38,19 +46,19 @@ pub(crate) const COMPLETE: &str = "complete";
 
 /// The kinds of pieces.
 pub mod kind {
-    /// Text.
+    /// Text: of the answer on an artifact, intermediate on a status message.
     pub const TEXT: &str = "text";
-    /// Thinking.
+    /// Thinking, on status messages.
     pub const THINKING: &str = "thinking";
-    /// A tool call.
+    /// A tool call: an artifact with its name, fragments of its arguments, and its end.
     pub const TOOL_CALL: &str = "tool-call";
-    /// A tool result.
+    /// A tool result: an artifact of one part.
     pub const TOOL_RESULT: &str = "tool-result";
-    /// Custom content.
+    /// Custom content: an artifact whose mark has the name of the content.
     pub const CUSTOM: &str = "custom";
-    /// The start of a lane.
+    /// The start of a lane, with the metadata of its agent.
     pub const LANE_OPENED: &str = "lane-opened";
-    /// The end of a lane.
+    /// The end of a lane, with its outcome.
     pub const LANE_CLOSED: &str = "lane-closed";
     /// The start of a step.
     pub const STEP_STARTED: &str = "step-started";
@@ -70,16 +78,19 @@ pub mod kind {
     pub const FAILED: &str = "failed";
 }
 
-/// A mark, parsed or to be encoded.
+/// A mark, parsed or to be encoded. Accessors return `None` or a default for members that are missing or of another
+/// type.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Mark(Map<String, Value>);
 
 impl Mark {
+    /// Returns a mark of that kind. Marks of the last chunk and of the task have no kind: `Mark::default()`.
     pub(crate) fn new(kind: &str) -> Self {
         Self(Map::from_iter([("kind".to_owned(), kind.into())]))
     }
 
-    /// Adds the lane of a piece. Pieces of the root have none.
+    /// Adds the lane of a piece: the path from the outermost agent to the one that the piece belongs to. Pieces of
+    /// the root have none.
     pub(crate) fn of_lane(mut self, lane: &Lane) -> Self {
         let mut path = Vec::new();
         let mut at = Some(lane);
@@ -99,10 +110,12 @@ impl Mark {
         Self(path.map(|path| ("lane".to_owned(), path.clone())).into_iter().collect())
     }
 
+    /// Sets a member.
     pub(crate) fn put(&mut self, key: &str, value: impl Into<Value>) {
         self.0.insert(key.to_owned(), value.into());
     }
 
+    /// Sets a member, unless the text is absent or empty.
     pub(crate) fn put_set(&mut self, key: &str, text: Option<&str>) {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.put(key, text);
@@ -123,34 +136,42 @@ impl Mark {
         }
     }
 
+    /// Returns the kind; empty if there is none.
     pub(crate) fn kind(&self) -> &str {
         self.text("kind").unwrap_or_default()
     }
 
+    /// Returns a member.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         self.0.get(key)
     }
 
+    /// Returns a member that is a string.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.as_str()
     }
 
+    /// Returns a member that is a string, as shared text.
     pub(crate) fn bytes(&self, key: &str) -> Option<ByteString> {
         self.text(key).map(ByteString::from)
     }
 
+    /// Returns `true` if a member is `true`; a missing one is `false`.
     pub(crate) fn flag(&self, key: &str) -> bool {
         self.0.get(key) == Some(&Value::Bool(true))
     }
 
+    /// Returns the metadata that the source attached to the piece.
     pub(crate) fn metadata(&self) -> Option<&Metadata> {
         self.0.get("metadata")?.as_object()
     }
 
+    /// Returns the channel of the piece. Only `intermediate` is written; everything else is the answer.
     pub(crate) fn channel(&self) -> Channel {
         if self.text("channel") == Some("intermediate") { Channel::Intermediate } else { Channel::Answer }
     }
 
+    /// Returns the author of the piece: the inverse of `role_name`. An absent or unknown role is the agent.
     pub(crate) fn role(&self) -> Role {
         match self.text("role") {
             Some("user") => Role::User,
@@ -161,7 +182,9 @@ impl Mark {
         }
     }
 
-    /// Returns the source of the piece, below the agent of the task. `call` returns the id of a call in this stream.
+    /// Returns the source of the piece: below `base`, the agent of the task, one child per step of the lane. `call`
+    /// returns the id that a call has in this stream, because the call that started a sub-agent may have been
+    /// renamed.
     pub(crate) fn source(&self, base: &Source, call: impl Fn(&str) -> ByteString) -> Source {
         let mut source = base.clone();
         for step in self.0.get("lane").and_then(Value::as_array).into_iter().flatten() {
@@ -181,6 +204,8 @@ impl Mark {
     }
 }
 
+/// Returns one step of a lane's path: `{"id", "key", "name"?, "description"?, "call"?}`. The name is left out if it
+/// equals the key.
 fn lane_value(lane: &Lane) -> Value {
     let mut step = Map::new();
     let mut put = |key: &str, text: Option<&str>| {
@@ -196,10 +221,12 @@ fn lane_value(lane: &Lane) -> Value {
     Value::Object(step)
 }
 
+/// Returns the name of a channel in a mark. Returns `None` for the answer, which is not written.
 pub(crate) fn channel_name(channel: Channel) -> Option<&'static str> {
     (channel == Channel::Intermediate).then_some("intermediate")
 }
 
+/// Returns the name of a role in a mark. Returns `None` for the agent, which is not written.
 pub(crate) fn role_name(role: Role) -> Option<&'static str> {
     match role {
         Role::User => Some("user"),

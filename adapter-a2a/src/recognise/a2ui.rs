@@ -9,8 +9,9 @@ use serde_json::Value;
 use super::{Recogniser, Sign};
 use crate::wire::{Content, Part};
 
-/// The type of the card.
+/// The type of the cards that surfaces become.
 const CARD: &str = "a2ui-surface";
+/// The names of A2UI's messages, in all versions. Data with such a member is A2UI even without a media type.
 const MESSAGES: [&str; 7] = [
     "beginRendering",
     "surfaceUpdate",
@@ -61,7 +62,8 @@ fn is_a2ui(part: &Part<'_>) -> bool {
     is_it(&part.media_type) || beside() == Some(true)
 }
 
-/// Returns the surface of a message, or `None` if it is not a message of A2UI.
+/// Returns the surface of a message: its `surfaceId`, or `default`. Returns `None` if it is not a message of A2UI; a
+/// list with one such entry is then data as a whole.
 fn surface(operation: &Value, is_named: bool) -> Option<String> {
     let members = operation.as_object()?;
     let is_message = |name: &String| is_named || MESSAGES.contains(&name.as_str());

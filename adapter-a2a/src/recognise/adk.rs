@@ -2,10 +2,10 @@
 //!
 //! | metadata | means |
 //! |---|---|
-//! | part `adk_type: function_call`, name `adk_request_…`, `adk_is_long_running` | the interrupt of an `input-required` that follows |
-//! | event or artifact `adk_usage_metadata`, `adk_event_id` | token usage, emitted once per event |
-//! | event or artifact `adk_actions.stateDelta`, `adk_event_id` | members of the state that were set, emitted once per event |
-//! | event or artifact `adk_author`, `adk_app_name` | the speaking agent; the app is the agent itself |
+//! | part: `adk_is_long_running`, name `adk_request_…` | the interrupt of an `input-required` that follows |
+//! | event or artifact: `adk_usage_metadata`, `adk_event_id` | token usage, emitted once per event |
+//! | event or artifact: `adk_actions.stateDelta`, `adk_event_id` | members of the state that were set, once per event |
+//! | event or artifact: `adk_author`, `adk_app_name` | the speaking agent; the app is the agent itself |
 //!
 //! Other calls and their responses are recognised as tool calls by [`ToolDataParts`](super::ToolDataParts).
 
@@ -67,7 +67,8 @@ impl Recogniser for AdkMarks {
     }
 }
 
-/// Numbers of a protobuf struct are floating.
+/// Returns a count of tokens. The Python server sends metadata as a protobuf struct, whose numbers are floating:
+/// `12.0` is 12.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,5 +1,15 @@
 //! Agno: tool calls in the metadata of statuses without a message, and thinking in messages of the category
 //! `reasoning`.
+//!
+//! ```text
+//! status metadata   {"agno_event_type": "tool_call_started", "tool_name": "weather", "tool_call_id": "c1",
+//!                    "tool_args": "{\"city\": \"Paris\"}"}
+//!                   {"agno_event_type": "tool_call_completed", "tool_name": "weather", "tool_call_id": "c1"}
+//! message metadata  {"agno_content_category": "reasoning"}, or "content" for the answer
+//! ```
+//!
+//! Agno does not report results of tools here: the end of a call has no output. How messages of the category
+//! `content` are joined is decided by the profiles of the decoder.
 
 use aqueduct_core::Metadata;
 use serde_json::Value;
@@ -27,6 +37,8 @@ impl Recogniser for AgnoEvents {
     }
 }
 
+/// Returns the start or the end of a call. Returns `None` for other events, and for a start without a name, which
+/// could not be shown.
 fn tool_call(metadata: &Metadata) -> Option<Sign> {
     let text = |key: &str| metadata.get(key).and_then(Value::as_str).map(str::to_owned);
     let (name, call_id) = (text("tool_name"), text("tool_call_id"));

@@ -52,11 +52,15 @@ impl Recogniser for CaipeArtifacts {
     }
 }
 
+/// Returns `true` if a member of the metadata is `true`. The JSON text is searched first: this runs for every
+/// artifact.
 fn metadata_flag(artifact: &Artifact<'_>, key: &str) -> bool {
     let metadata = artifact.metadata.as_ref().filter(|raw| raw.as_str().contains(key));
     metadata.is_some_and(|raw| raw.to_value().get(key) == Some(&Value::Bool(true)))
 }
 
+/// Returns the agent that the metadata name. It takes precedence over the agent in the text, which is written for
+/// people.
 fn source_agent(artifact: &Artifact<'_>) -> Option<String> {
     artifact.metadata.as_ref()?.to_value().get("sourceAgent")?.as_str().map(str::to_owned)
 }
@@ -67,6 +71,12 @@ fn described_tool<'d>(artifact: &'d Artifact<'_>, words: &[&str]) -> Option<&'d 
     Some(rest.trim()).filter(|name| !name.is_empty())
 }
 
+/// Returns the call of a `tool_notification_start`: name from the description, else from the notice, else the text
+/// itself ("Fetching versions").
+///
+/// ```text
+/// description "Tool call started: list_apps", text "🔧 Argocd: Calling tool: List Apps"  ──►  list_apps, agent Argocd
+/// ```
 fn tool_start(artifact: &Artifact<'_>) -> ToolStart {
     let text = artifact.text();
     let mut start = match notice(text.trim()) {
@@ -80,6 +90,8 @@ fn tool_start(artifact: &Artifact<'_>) -> ToolStart {
     start
 }
 
+/// Returns the end of a `tool_notification_end`. The artifact's name makes it certain, so an end whose text names no
+/// tool ("✅ Versions there") has no name, and is matched by its agent.
 fn tool_end(artifact: &Artifact<'_>) -> ToolEnd {
     let text = artifact.text();
     let line = text.trim();
@@ -109,7 +121,8 @@ fn phrase(text: &str, description: &str) -> String {
     if words.is_empty() { description.to_owned() } else { words.to_owned() }
 }
 
-/// Returns the steps of a data part, or of lines such as `⏳ [Agent] title`, `- [x] title`.
+/// Returns the plan: the steps of a data part, or of lines such as `⏳ [Agent] title`, `- [x] title`. Text is kept as
+/// `text` in either case, without the brackets `⟦ ⟧` of the streamed form.
 fn plan(artifact: &Artifact<'_>) -> Value {
     let data = artifact.parts.iter().find_map(Part::data_value);
     let steps = data.as_ref().and_then(|data| data.get("steps")).and_then(Value::as_array);
@@ -132,7 +145,8 @@ fn plan(artifact: &Artifact<'_>) -> Value {
     plan
 }
 
-/// Returns a step with the member names of the canonical plan.
+/// Returns a step with the member names of the canonical plan: `step_id` is `id`, which is the position if it is
+/// missing. Other members stay; a step that is not an object is the title.
 fn step((at, step): (usize, &Value)) -> Value {
     let Some(source) = step.as_object() else { return json!({"id": at.to_string(), "title": step}) };
     let mut out = serde_json::Map::new();
@@ -144,6 +158,7 @@ fn step((at, step): (usize, &Value)) -> Value {
     Value::Object(out)
 }
 
+/// A line of a plan in text form.
 struct StepLine<'t> {
     status: &'static str,
     agent: Option<&'t str>,
@@ -151,6 +166,7 @@ struct StepLine<'t> {
 }
 
 impl StepLine<'_> {
+    /// Returns the step as JSON, with its position as id.
     fn into_step(self, at: usize) -> Value {
         let mut step = json!({"id": at.to_string(), "title": self.title, "status": self.status});
         if let (Some(agent), Some(object)) = (self.agent, step.as_object_mut()) {
@@ -160,6 +176,8 @@ impl StepLine<'_> {
     }
 }
 
+/// Parses a line of a plan. Returns `None` for a line without one of the signs, or without a title: such lines are
+/// prose.
 fn step_line(line: &str) -> Option<StepLine<'_>> {
     let line = line.trim().trim_start_matches("- ").trim_start();
     let marks = [

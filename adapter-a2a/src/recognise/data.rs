@@ -39,6 +39,8 @@ impl Recogniser for ToolDataParts {
     }
 }
 
+/// Returns the type of a part in lower case with hyphens, so that `function_call` and `Tool-Call` are one spelling.
+/// The data take precedence over the metadata.
 fn kind(data: &Map<String, Value>, metadata: Option<&Map<String, Value>>) -> Option<String> {
     let in_data = ["type", "kind"].iter().find_map(|key| data.get(*key)?.as_str());
     let in_metadata = || {
@@ -48,6 +50,7 @@ fn kind(data: &Map<String, Value>, metadata: Option<&Map<String, Value>>) -> Opt
     Some(in_data.or_else(in_metadata)?.to_ascii_lowercase().replace('_', "-"))
 }
 
+/// Returns the first of these members that is text, not empty, or a number: ids may be numbers.
 fn take_text(data: &mut Map<String, Value>, keys: &[&str]) -> Option<String> {
     keys.iter().find_map(|key| match data.get(*key)? {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -56,6 +59,8 @@ fn take_text(data: &mut Map<String, Value>, keys: &[&str]) -> Option<String> {
     })
 }
 
+/// Returns a call. Returns `None` without a name: the part is then data. Arguments that are text are taken to be JSON
+/// text already.
 fn start(mut data: Map<String, Value>) -> Option<ToolStart> {
     let name = take_text(&mut data, &["name", "toolName", "tool_name"])?;
     let call_id = take_text(&mut data, &["toolCallId", "tool_call_id", "callId", "call_id", "id"]);
@@ -68,6 +73,8 @@ fn start(mut data: Map<String, Value>) -> Option<ToolStart> {
     Some(ToolStart { name, agent: None, call_id, arguments })
 }
 
+/// Returns a result. It failed if it has an error flag, an error, or an output that consists of an error; without any
+/// other output, the error is the output.
 fn end(mut data: Map<String, Value>) -> ToolEnd {
     let call_id = take_text(&mut data, &["toolCallId", "tool_call_id", "callId", "call_id", "id"]);
     let name = take_text(&mut data, &["name", "toolName", "tool_name"]);

@@ -21,12 +21,14 @@ impl Recogniser for LangGraphData {
             return None;
         }
         let questions: Vec<Value> = artifact.parts.iter().filter_map(Part::data_value).collect();
+        // An artifact of that name with other data is the agent's own, and stays content.
         let are_questions = questions.iter().all(|data| data.get("value").is_some());
         (!questions.is_empty() && are_questions).then(|| Sign::InputForm(Value::Array(questions)))
     }
 
     fn part(&self, part: &Part<'_>) -> Option<Sign> {
         let Content::Data(raw) = &part.content else { return None };
+        // Most data parts are something else, and are not parsed.
         if !raw.as_str().contains("tool_results") {
             return None;
         }
@@ -37,6 +39,8 @@ impl Recogniser for LangGraphData {
     }
 }
 
+/// Returns the end of a call. Returns `None` for an entry without a call id; the whole part is then data, so that
+/// nothing of it is lost.
 fn end(result: &Value) -> Option<ToolEnd> {
     let text = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
     let output = match result.get("content") {

@@ -39,9 +39,9 @@ use crate::wire::{Artifact, Message, Part};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Sign {
-    /// A tool was called.
+    /// A tool was called. Emitted as a tool call that is complete.
     ToolStarted(ToolStart),
-    /// A tool returned or failed.
+    /// A tool returned or failed. The decoder matches it to the start.
     ToolEnded(ToolEnd),
     /// Output of a tool, which belongs to the latest call.
     ToolOutput(String),
@@ -102,7 +102,30 @@ pub struct ToolEnd {
     pub uncertain: bool,
 }
 
-/// Recognises one convention.
+/// Recognises one convention. Every method has a default that recognises nothing, so a recogniser implements only
+/// what its convention uses.
+///
+/// Methods may be called for every event: search for a word before parsing JSON.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_adapter_a2a::recognise::{Recogniser, Recognisers, Sign};
+/// use aqueduct_adapter_a2a::wire::Artifact;
+///
+/// /// Artifacts named `narration` are not part of the answer.
+/// #[derive(Debug)]
+/// struct Narration;
+///
+/// impl Recogniser for Narration {
+///     fn artifact(&self, artifact: &Artifact<'_>) -> Option<Sign> {
+///         (artifact.name.as_str() == "narration").then_some(Sign::Intermediate)
+///     }
+/// }
+///
+/// let recognisers = Recognisers::default().with_first(Narration);
+/// # let _ = recognisers;
+/// ```
 pub trait Recogniser: fmt::Debug + Send + Sync {
     /// Returns the notices of a status text; none if it is not made of notices.
     fn status_text(&self, text: &str, metadata: Option<&Metadata>) -> Vec<Sign> {
@@ -157,7 +180,9 @@ pub trait Recogniser: fmt::Debug + Send + Sync {
     }
 }
 
-/// All recognisers of this crate, in the order in which they are consulted.
+/// All recognisers of this crate, in the order in which they are consulted. Google ADK's comes before
+/// [`ToolDataParts`], so that a request to the user is not taken for a tool call; [`StatusNotices`], which reads any
+/// text, comes last.
 static KNOWN: [&dyn Recogniser; 9] = [
     &AdkMarks,
     &FrontendState,
@@ -203,10 +228,13 @@ impl Recognisers {
         Self { own: first.chain(self.own.iter().cloned()).collect(), known: self.known }
     }
 
+    /// Returns the recognisers in the order in which they are consulted: those of the caller first.
     fn all(&self) -> impl Iterator<Item = &dyn Recogniser> {
         self.own.iter().map(|own| &**own).chain(self.known.iter().copied())
     }
 
+    /// Returns the notices of the first recogniser that finds any. The other methods do the same for their kind of
+    /// input.
     pub(crate) fn status_text(&self, text: &str, metadata: Option<&Metadata>) -> Vec<Sign> {
         let mut answers = self.all().map(|recogniser| recogniser.status_text(text, metadata));
         answers.find(|signs| !signs.is_empty()).unwrap_or_default()

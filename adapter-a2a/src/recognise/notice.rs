@@ -1,5 +1,12 @@
 //! Tool notices in status texts: `🔧 Calling tool: **x**`, `✅ Tool **x** completed`, `❌ … failed`, `📄 Tool output: …`.
 //!
+//! ```text
+//! "🔧 Argocd: Calling tool: List Apps"    start of "List Apps", agent "Argocd"
+//! "✅ Argocd: Tool List Apps completed"   end of "List Apps"
+//! "✅ Deployment completed"               end of "Deployment", uncertain: counts only if such a call is open
+//! "✅ All good"                           text
+//! ```
+//!
 //! A text counts only if *every* line of it that has words is a notice; otherwise it is a text that contains such
 //! signs. Metadata `{"tool_name", "status"}` beside the text is more exact, and takes precedence.
 
@@ -25,6 +32,9 @@ impl Recogniser for StatusNotices {
     }
 }
 
+/// Returns the notice in metadata: the tool's name and one of the known words for its status. The alternatives are
+/// the names that agents use. Returns `None` without a name or with another status, so that other metadata do not
+/// turn a text into a notice.
 fn from_metadata(metadata: &Metadata) -> Option<Sign> {
     let field = |keys: &[&str]| keys.iter().find_map(|key| metadata.get(*key)?.as_str().map(str::to_owned));
     let name = field(&["tool_name", "toolName"]).filter(|name| !name.is_empty())?;
@@ -44,6 +54,7 @@ fn from_metadata(metadata: &Metadata) -> Option<Sign> {
     }
 }
 
+/// Returns arguments as JSON text: a string is taken to be JSON text already.
 fn json_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -53,7 +64,8 @@ pub(super) fn notice(line: &str) -> Option<Sign> {
     started(line).map(Sign::ToolStarted).or_else(|| ended(line).map(Sign::ToolEnded))
 }
 
-/// Parses `📄 Agent: Tool output:\n…`.
+/// Returns the output in `📄 Agent: Tool output:\n…`. Unlike other notices it has any number of lines, so it is looked
+/// for first.
 pub(super) fn tool_output(text: &str) -> Option<&str> {
     let rest = text.trim_start().strip_prefix('📄')?;
     let (_, output) = rest.split_once("Tool output:")?;

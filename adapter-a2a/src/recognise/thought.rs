@@ -1,4 +1,12 @@
-//! Text parts that are thinking: metadata `adk_thought` (Google ADK), `thought`, or `type: "thinking"` / `"reasoning"`.
+//! Text parts that are thinking, by their metadata:
+//!
+//! ```text
+//! {"text": "Hm", "metadata": {"adk_thought": true}}    Google ADK; also `thought`, `is_thought`
+//! {"text": "Hm", "metadata": {"type": "reasoning"}}    also `thinking`, `thought`; also under `kind`
+//! ```
+//!
+//! A flag counts only if it is `true`, a type only if it equals one of the words: `{"thoughtful": true}` is metadata
+//! like any other.
 
 use serde_json::Value;
 
@@ -13,6 +21,7 @@ impl Recogniser for ThoughtParts {
     fn part(&self, part: &Part<'_>) -> Option<Sign> {
         part.as_text()?;
         let metadata = part.metadata.as_ref()?;
+        // Every text part with metadata is asked for: the words are searched before anything is parsed.
         if !["thought", "thinking", "reasoning"].iter().any(|word| metadata.as_str().contains(word)) {
             return None;
         }

@@ -1,7 +1,7 @@
 //! Marked artifacts with a beginning and an end: text, thinking and tool calls.
 //!
 //! ```text
-//! first chunk   mark {"kind": "text", "track"?, "message"?, "continues"?, "replaces"?, …}   ──► begin_words, begin_call
+//! first chunk   mark {"kind": "text", "message"?, "continues"?, "replaces"?, …}            ──► begin_words, begin_call
 //! more          no mark; text, or data {"type": "tool-call-arguments", "delta"}             ──► emit_fragment
 //! last chunk    mark {"end": "interrupted" | "closed" | "replaced"}, or none: complete      ──► end_block
 //! ```

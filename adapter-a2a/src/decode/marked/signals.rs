@@ -1,9 +1,9 @@
 //! Marked statuses: lanes, steps, state, usage, interrupts, and the end of the turn.
 //!
 //! ```text
-//! mark {"kind": "step-started", "lane": [{"key": "search"}]}    part {"type": "step-started", "name": "plan"}
-//! mark {"kind": "usage"}                                        part {"type": "usage", "usage": {"input": 12, "output": 40}}
-//! mark {"kind": "finished", "outcome": "interrupted", "interrupts": [{"lane", "interrupt"}]}    state input-required
+//! mark {"kind": "step-started", "lane": [{"key": "search"}]}   part {"type": "step-started", "name": "plan"}
+//! mark {"kind": "usage"}                                       part {"type": "usage", "usage": {"input": 12}}
+//! mark {"kind": "finished", "outcome": "interrupted", "interrupts": [{"lane", "interrupt"}]}   input-required
 //! ```
 //!
 //! A mark that ends the turn counts only on a state that ends it, and any other mark only on a state that does not.

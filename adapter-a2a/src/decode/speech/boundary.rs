@@ -14,7 +14,9 @@ pub(super) enum Join {
     Unclear,
 }
 
-/// Returns `true` for a text that reports progress: it ends with an ellipsis, or begins with a pictograph.
+/// Returns `true` for a text that reports progress: it ends with an ellipsis and begins with a digit or a letter that
+/// is not lower case ("Searching…"), or begins with a pictograph ("🔍 Looking"). A text with a space at an edge is a
+/// token, and one of fewer than three letters may be one.
 pub(super) fn is_notice(text: &str) -> bool {
     if has_edge_space(text) {
         return false;
@@ -41,7 +43,10 @@ pub(super) fn is_token(text: &str) -> bool {
     !text.trim().contains(char::is_whitespace)
 }
 
-/// Decides about two texts without further information.
+/// Decides about two texts without further information, by the characters where they meet.
+///
+/// A space there, a script without spaces, or punctuation alone joins them. Two words of which the second begins in
+/// lower case are unclear: tokens ("Hel", "lo") or notices. Other texts are separate.
 pub(super) fn join(before: &str, after: &str) -> Join {
     let (Some(last), Some(first)) = (before.chars().next_back(), after.chars().next()) else {
         return Join::Yes;
@@ -65,7 +70,9 @@ pub(super) fn join(before: &str, after: &str) -> Join {
     Join::No
 }
 
-/// Returns `true` if a text continues one that is known to arrive in fragments.
+/// Returns `true` if a text continues one that is known to arrive in fragments. It does not if it is a notice, a
+/// sentence that begins without a space after the end of another one ("Let me look." "It is"), or several words that
+/// begin with a capital without a space before them ("The fox" "Searching the web").
 pub(super) fn goes_on(before: &str, after: &str) -> bool {
     let (Some(last), Some(first)) = (before.chars().next_back(), after.chars().next()) else { return true };
     if is_notice(after) {

@@ -8,9 +8,9 @@
 //!        └─► unclear ─────────────────────────────────► held
 //! ```
 //!
-//! `utterance` compares a fragment with its text, `boundary` judges two texts by their characters; this module applies
-//! the results to the state of the turn (`Speech`) and emits. Fragments are messages of plain text; a message with other
-//! parts can be held, but is not joined.
+//! `utterance` compares a fragment with its text, `boundary` judges two texts by their characters; this module
+//! applies the results to the state of the turn (`Speech`) and emits. Fragments are messages of plain text; a message
+//! with other parts can be held, but is not joined.
 
 use aqueduct_core::fingerprint::Relation;
 use aqueduct_core::{ByteString, Channel, Metadata, Mode};

@@ -95,7 +95,7 @@ fn has_key(metadata: Option<&Raw<'_>>, key: &str) -> bool {
     metadata.is_some_and(|raw| raw.as_str().contains(key))
 }
 
-/// Returns `true` for ids of the form that the server of `LangGraph` makes: the id of the task begins with that of the context.
+/// Returns `true` for ids of the form that the server of `LangGraph` makes: the id of the task is `<context>:<run>`.
 fn is_langgraph(task: &str, context: &str) -> bool {
     let run = task.strip_prefix(context).and_then(|rest| rest.strip_prefix(':'));
     !context.is_empty() && run.is_some_and(|run| !run.is_empty())

@@ -14,19 +14,21 @@ use crate::log::{Control, Lease, Note};
 /// The limits of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLimits {
-    /// Runs, ended ones included. Past it a run that ended first is forgotten: in memory one of the owner itself, or of an
-    /// owner that has more; if there is none, opening fails. An engine that several replicas share does not count them.
+    /// Runs, ended ones included. Beyond it the run that ended first is deleted: in memory one of the
+    /// same owner, or of an owner that has more runs. If no run has ended, opening fails. An engine
+    /// that several replicas share does not count runs.
     pub runs: usize,
-    /// Bytes that all runs of the engine in memory hold together. Past it runs that have ended are forgotten, those that
-    /// ended first before the others: runs of the owner that appends, or of owners that hold more, so that no owner loses
-    /// runs to one that holds more; if there is none, appending fails. Other engines do not hold them in memory.
+    /// Bytes that all runs of the engine in memory hold together. Beyond it ended runs are deleted, the
+    /// earliest end first: runs of the owner that appends, or of owners that hold more, so that no
+    /// owner loses runs to one that holds more. If no such run has ended, appending fails. Other
+    /// engines do not hold runs in memory.
     pub bytes: usize,
-    /// Bytes that the runs of one owner hold together in the engine in memory. Past it ended runs of that owner are
-    /// forgotten; if none has ended, appending fails.
+    /// Bytes that the runs of one owner hold together in the engine in memory. Beyond it ended runs of
+    /// that owner are deleted; if none has ended, appending fails.
     pub bytes_per_owner: usize,
-    /// Events of one run: a source that never ends is stopped here.
+    /// Events of one run. A source that never ends is stopped here.
     pub events_per_run: usize,
-    /// Bytes of content of one run.
+    /// Bytes of content of one run, notes included.
     pub bytes_per_run: usize,
     /// Control messages of one run. A full queue already contains a cancel.
     pub controls_per_run: usize,

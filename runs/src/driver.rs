@@ -7,7 +7,7 @@
 //!      ├────────────► stopping ── the stream ends, or `CANCEL_WAIT` ──► ended: cancelled
 //!      │ `run_timeout`
 //!      ├─────────────────────────────────────────────────────────► ended: failed
-//!      ├ the stream ends ────────────────────────────────────────► ended as it says, or cut
+//!      ├ the stream ends ────────────────────────────────────────► ended as reported, or cut
 //!      ├ a lane raises an interrupt ─────────────────────────────► ended: interrupted, and the stream is held ([`suspend`](crate::suspend))
 //!      ├ the lease is lost ──────────────────────────────────────► left to the replica that took the run over
 //!      ├ the log has lost the run ───────────────────────────────► ended: `log_lost`, and the agent by policy
@@ -16,7 +16,7 @@
 //!
 //! One task: the driver polls the stream of the agent ([`input`]) and appends the ready events together. The log always
 //! receives a terminal event, from this driver or from the replica that takes the run over. After the terminal event the
-//! stream is polled for at most [`GOODBYE`], so that the agent can tell its remote side. If the run was taken over, the
+//! stream is polled for at most [`GOODBYE`], so that the agent can notify its remote side. If the run was taken over, the
 //! agent works for the other replica, and the stream is dropped instead.
 
 mod append;
@@ -58,7 +58,8 @@ use turn::RunTurn;
 /// The time that a cancelled run waits for its agent to report the end. The frontend sees the end within a second.
 const CANCEL_WAIT: Duration = Duration::from_millis(800);
 
-/// The time that an agent has after the end of its run to tell its remote side.
+/// The time for which the stream of an agent is polled after the end of its run, so that the agent
+/// can send its remote side a last request, for example a cancel.
 const GOODBYE: Duration = Duration::from_secs(10);
 
 /// The pause before an unavailable log is retried. The engine of the log has already retried for long.
@@ -70,7 +71,7 @@ const TAKEN_OVER: &str = "taken_over";
 /// The outcome of a run that was handed over to other replicas.
 const HANDED_OVER: &str = "handed_over";
 
-/// The outcome of a run that asks.
+/// The outcome of a run that ended with interrupts.
 const INTERRUPTED: &str = "interrupted";
 
 /// The outcome of a run that its log has lost.

@@ -220,7 +220,7 @@ impl Driver {
         }
     }
 
-    /// Returns a refusal if a run that is not driven here any more goes on elsewhere.
+    /// Returns a refusal if a run that this replica no longer drives continues at another one.
     async fn check_ended(driver: Option<&Self>, runs: &Runs) -> Result<(), ServiceError> {
         let Some(Self { handle, .. }) = driver else { return Ok(()) };
         match runs.run_log().state(handle.id()).await {

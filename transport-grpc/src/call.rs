@@ -5,7 +5,7 @@
 //! server closes ───► closing ────┴─► Bounds: every wait for the service ends at the first of both
 //! ```
 //!
-//! A missing or malformed `grpc-timeout` is no deadline, as in other gRPC servers. Times are tokio's, so that tests can pause them.
+//! A call with a missing or malformed `grpc-timeout` has no deadline, as in other gRPC servers. Times are tokio's, so that tests can pause them.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -211,7 +211,7 @@ impl Run {
     }
 
     /// Returns `true` if contents only repeat a finished message: its text, or if it has none its calls or thinking. The id alone
-    /// is no proof, because some sources reuse ids.
+    /// is not sufficient, because some sources reuse ids.
     fn restates(&self, head: &MessageHead, contents: &[Content<'_>]) -> bool {
         let joined = |kind: &str| -> String {
             contents

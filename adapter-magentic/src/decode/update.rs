@@ -1,6 +1,6 @@
 //! Conversion of content objects to canonical updates, in the context of their message.
 //!
-//! The module knows no executors, responses or orchestrations.
+//! The module does not handle executors, responses or orchestrations.
 
 use std::sync::Arc;
 

@@ -59,8 +59,9 @@ pub struct DiskLog {
     store: SharedStore,
     thread: Option<std::thread::JoinHandle<()>>,
     claims: Claims,
-    /// What was found about the modes of the files.
+    /// A note about the modes of the files, if other users could read them.
     access: Option<String>,
+    /// The tail that was cut from the journal when the folder was opened.
     torn: Option<TornTail>,
 }
 
@@ -86,13 +87,14 @@ impl DiskLog {
         Ok(Self { commands, views, store, thread, claims, access, torn })
     }
 
-    /// Returns what an operator should know about the modes of the files: other users could read them when the log was
-    /// opened, or still can. `None` if all was well.
+    /// Returns a note for the operator about the modes of the files: other users could read them when
+    /// the log was opened, or still can. Returns `None` if neither is the case.
     pub fn access_note(&self) -> Option<&str> {
         self.access.as_deref()
     }
 
-    /// Returns what was cut from the end of the journal when the log was opened: a write that was stopped in the middle.
+    /// Returns the tail that was cut from the journal when the log was opened: a write that was stopped
+    /// in the middle. Returns `None` if nothing was cut.
     pub fn torn_tail(&self) -> Option<&TornTail> {
         self.torn.as_ref()
     }
@@ -106,6 +108,7 @@ impl DiskLog {
         answered.await.map_err(|_| gone())
     }
 
+    /// Reads events that are no longer in memory, on a blocking thread: the disk may take long.
     async fn read_older(
         &self,
         view: &Arc<View>,
@@ -118,6 +121,7 @@ impl DiskLog {
         tokio::task::spawn_blocking(read).await.map_err(|_| gone())?
     }
 
+    /// Reads the input of a run from the disk, on a blocking thread.
     async fn read_input(&self, view: Arc<View>) -> Result<Option<Arc<Value>>, LogError> {
         let gone = || LogError::Unavailable("the disk is closed".to_owned());
         let store = self.store.get()?;
@@ -125,6 +129,8 @@ impl DiskLog {
         tokio::task::spawn_blocking(read).await.map_err(|_| gone())?
     }
 
+    /// Returns a page from memory, or from the disk if it starts before the events in memory. Only
+    /// synced events are returned, from either.
     async fn read_page(&self, run: &RunId, after: u64, max: usize) -> Result<Page, LogError> {
         let view = self.views.get(run)?;
         let glance = view.glance(after, max)?;
@@ -147,7 +153,7 @@ impl DiskLog {
     }
 }
 
-/// Stored bytes that cannot be read when the folder is opened.
+/// Returns the error for stored bytes that cannot be decoded when the folder is opened.
 fn unsound(folder: &Path, error: &LogError) -> LogError {
     let folder = folder.display().to_string();
     LogError::Damaged { file: folder.clone(), folder, what: error.to_string() }

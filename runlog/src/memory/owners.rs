@@ -1,7 +1,8 @@
-//! What each owner holds of the engine in memory, and which run makes room.
+//! The number of runs and bytes that each owner holds of the engine in memory, and the choice of
+//! the run that is deleted to make room.
 //!
-//! A run makes room only for its own owner, or for an owner that holds less: an owner that floods the log loses runs of its
-//! own, never those of one that keeps little.
+//! A run is deleted only for its own owner, or for an owner that holds less: an owner that floods
+//! the log loses its own runs, never those of an owner that holds little.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,21 +18,23 @@ pub(super) struct Account {
 }
 
 impl Account {
+    /// Counts bytes that were appended.
     pub(super) fn add(&self, bytes: u64) {
         self.owner.fetch_add(bytes, Ordering::Relaxed);
         self.all.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Subtracts bytes that were trimmed, or those of a deleted run.
     pub(super) fn sub(&self, bytes: u64) {
         for counted in [&self.owner, &self.all] {
-            // A run that is forgotten while it is trimmed must not count below nothing.
+            // A run may be deleted while it is trimmed, and both subtract: the count must not wrap.
             let less = |held: u64| Some(held.saturating_sub(bytes));
             counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok();
         }
     }
 }
 
-/// One owner.
+/// One owner with at least one run.
 #[derive(Debug, Default)]
 struct Owner {
     bytes: Arc<AtomicU64>,
@@ -47,7 +50,7 @@ pub(super) struct Owners {
     bytes: Arc<AtomicU64>,
 }
 
-/// By what owners are compared.
+/// The resource by which owners are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scarce {
     /// The number of runs.
@@ -74,14 +77,14 @@ impl Owners {
         Account { owner: Arc::clone(&entry.bytes), all: Arc::clone(&self.bytes) }
     }
 
-    /// Notes that a run has ended.
+    /// Records that a run has ended, so that it can be deleted to make room.
     pub(super) fn end(&mut self, owner: &str, run: RunId) {
         if let Some(entry) = self.all.get_mut(owner) {
             entry.ended.push_back(run);
         }
     }
 
-    /// Counts a run back that is forgotten.
+    /// Counts a deleted run. An owner without runs is removed.
     pub(super) fn forget(&mut self, owner: &str) {
         if let Some(entry) = self.all.get_mut(owner) {
             entry.runs -= 1;
@@ -91,13 +94,14 @@ impl Owners {
         }
     }
 
-    /// Takes the ended run of this owner that ended first.
+    /// Takes the run of this owner that ended first. The caller checks that it still exists.
     pub(super) fn take_ended(&mut self, owner: &str) -> Option<RunId> {
         self.all.get_mut(owner)?.ended.pop_front()
     }
 
-    /// Takes the run that makes room for `owner`: the one that ended first of the owner that holds most, if that is
-    /// `owner` itself or one that holds more.
+    /// Takes the run that is deleted to make room for `owner`: of the owners with an ended run that are
+    /// `owner` itself or hold more, the one that holds most; of its runs, the one that ended first.
+    /// Returns `None` if there is no such owner. Linear in the number of owners.
     pub(super) fn take_for(&mut self, owner: &str, scarce: Scarce) -> Option<RunId> {
         let held = |entry: &Owner| match scarce {
             Scarce::Runs => u64::try_from(entry.runs).unwrap_or(u64::MAX),
@@ -111,7 +115,7 @@ impl Owners {
         entry.ended.pop_front()
     }
 
-    /// Drops ended runs that are gone from the lists.
+    /// Drops entries of runs that were deleted by expiry, so that the queues do not grow with them.
     pub(super) fn retain_ended(&mut self, mut is_there: impl FnMut(&RunId) -> bool) {
         for entry in self.all.values_mut() {
             entry.ended.retain(&mut is_there);

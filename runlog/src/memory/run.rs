@@ -171,7 +171,8 @@ impl Run {
         let body = self.body();
         body.ledger.check_read(after)?;
         let start = usize::try_from(after - (body.ledger.state.earliest - 1)).unwrap_or(usize::MAX);
-        // Chunks do not tell how many events follow, and a list that grows would be copied.
+        // Sized in advance: a chunk does not know how many events follow it, and a list that grows would be
+        // copied.
         let mut events = Vec::with_capacity(body.events.len().saturating_sub(start).min(max));
         let mut number = after;
         body.events.visit_since(start, max, |event| {

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! The id of an entry is the fence: a take-over adds `<epoch + 1>-0`, and the server refuses any smaller id after that.
-//! What is published is published inside the script that stored it, so no watcher sees an event that is not in the log.
-//! Lists are written beside the runs, not with them (a cluster keeps them elsewhere); a reader of a list looks at the
-//! run, and corrects what a crash left behind. So a cluster is as good as one server (`nodes.rs`), and so are servers of which
-//! Sentinel says which one leads (`sentinel.rs`).
+//! An event is published inside the script that stored it, so no watcher receives an event that is not in the log.
+//! Lists are written beside the runs, not with them (on a cluster they are on other nodes); a reader of a list reads the
+//! run itself, and corrects entries that a crash left behind. So the engine also works on a cluster (`nodes.rs`), and on
+//! servers whose primary Sentinel elects (`sentinel.rs`).
 //!
-//! Every key has an expiry, as a backstop: keys of open runs are renewed with their leases, ended runs are removed long before
-//! theirs, and what no gateway sweeps any more goes by itself.
+//! Every key has an expiry, as a backstop: keys of open runs are renewed with their leases, ended runs are deleted long before
+//! theirs, and keys that no gateway deletes any more expire.
 //!
 //! Durability is that of the server: with an append-only file and `appendfsync everysec` a crash of the server loses at
 //! most the last seconds, which the writers of open runs append again.

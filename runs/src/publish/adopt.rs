@@ -3,7 +3,7 @@
 //! ```text
 //!   A: payload ──► events, then the payload as position of the source ──► one append ──► acknowledged
 //!   A dies, or the publisher connects to B instead
-//!   B: fences A ──► reads the log: a decoder from the payloads, the stream machine from the events ──► goes on after the last
+//!   B: fences A ──► reads the log: a decoder from the payloads, the stream machine from the events ──► continues after the last
 //! ```
 //!
 //! The runs of one publication are found by their checkpoint ([`Publication`]): the first one, and one for each reply. A run
@@ -199,8 +199,8 @@ impl Runs {
         Ok(last.is_none_or(|last| last.meta.run_id == here))
     }
 
-    /// Adopts the publication of a run whose owner died: it waits here for its publisher. Returns `false` if the run is not
-    /// published, or cannot go on.
+    /// Adopts the publication of a run whose owner died: the run waits here for its publisher. Returns
+    /// `false` if the run is not published, or cannot be continued.
     pub(crate) async fn adopt_lapsed(
         &self,
         agent: &Arc<AgentEntry>,

@@ -1,4 +1,5 @@
-//! [`Answers`]: the answer texts of hidden sub-agents, held until it is known whether the root has an answer of its own.
+//! [`Answers`]: the answer texts of hidden sub-agents, held until it is known whether the root has
+//! an answer of its own.
 //!
 //! ```text
 //! Holding ── answer text of the root ──> Rooted   (the held texts are dropped, and so are later ones)
@@ -6,8 +7,9 @@
 //!    └── end of the run, or MAX_HELD ──> Open     (the held texts are released; later ones are streamed)
 //! ```
 //!
-//! A supervisor's sub-agents contribute to its answer; a workflow without words of its own answers by one of its agents. Only the
-//! end of the run distinguishes the two. Text of the root on another channel is no answer.
+//! A supervisor's sub-agents contribute to its answer; a workflow whose root emits no text answers
+//! by one of its agents. Only the end of the run distinguishes the two. Text of the root on another
+//! channel than the answer channel does not count as an answer.
 
 use aqueduct_core::{BlockEvent, BlockHead, Channel, Role, SpanKind};
 

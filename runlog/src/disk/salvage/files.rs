@@ -1,14 +1,16 @@
-//! Reads every change that the files of a database hold, past what is damaged, without changing them.
+//! Reads every change in the files of a database, skipping damaged parts, without changing the
+//! files.
 //!
 //! ```text
 //! N.jnl                    journals: the newest changes
 //! version, lock            the format; locked by the process that uses the folder
 //! keyspaces/0              names of keyspaces
-//! keyspaces/N/current, vM  which tables count
+//! keyspaces/N/current, vM  the list of tables that count
 //! keyspaces/N/tables/T     changes, sorted and in blocks with checksums
 //! ```
 //!
-//! A table is read by the database's own code on a thread of its own, because that code panics on some damage.
+//! A table is read by the database's own code on a thread of its own, because that code panics on
+//! some damage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -25,27 +27,29 @@ const NAMES: [(u64, &str); 4] = [(1, "runs"), (2, "events"), (3, "controls"), (4
 /// Changes of a table that wait to be handled.
 const WAITING: usize = 1024;
 
-/// Damaged blocks of one table after which the rest of the table is given up.
+/// Damaged blocks of one table after which the rest of the table is not read: a reader that does
+/// not advance would not end.
 const DAMAGED_BLOCKS: usize = 100_000;
 
-/// A file that cannot be read, or not all of it.
+/// A file that cannot be read, or only in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedFile {
-    /// The file.
+    /// The path of the file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The damage, for the operator.
     pub what: String,
 }
 
-/// Which of several values of a key counts: the highest.
+/// The age of a value: of several values of a key the highest rank counts. Sequence number of the
+/// batch, then the position inside it.
 pub(super) type Rank = (u64, u32);
 
-/// A change that a file holds.
+/// A change of one key, read from a file.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) keyspace: u64,
     pub(super) key: Bytes,
-    /// None if the key was removed.
+    /// The value, or `None` if the key was removed.
     pub(super) value: Option<Bytes>,
     pub(super) rank: Rank,
 }
@@ -57,18 +61,21 @@ pub(super) struct Files {
     /// By number: the last one is written to.
     pub(super) journals: BTreeMap<u64, PathBuf>,
     pub(super) names: BTreeMap<u64, String>,
-    /// Keyspaces that nothing names. A first start that was stopped leaves such ones, without content.
+    /// Keyspaces without a name in the list of names. A first start that was stopped leaves such
+    /// keyspaces, without content.
     pub(super) unnamed: BTreeSet<u64>,
     tables: Vec<(u64, PathBuf)>,
-    /// What is known without reading journals and tables.
+    /// The damage that is found without reading journals and tables.
     pub(super) damaged: Vec<DamagedFile>,
 }
 
+/// Returns a report of a damaged file.
 fn damaged(file: PathBuf, what: impl Into<String>) -> DamagedFile {
     DamagedFile { file, what: what.into() }
 }
 
-/// The entries of a folder whose names are numbers, but for an extension. Empty if there is no folder.
+/// Returns the entries of a folder whose names are numbers, followed by `extension`. Returns none
+/// if the folder does not exist.
 fn numbered(folder: &Path, extension: &str) -> BTreeMap<u64, PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let numbered = entries.filter_map(|entry| {
@@ -79,6 +86,7 @@ fn numbered(folder: &Path, extension: &str) -> BTreeMap<u64, PathBuf> {
 }
 
 impl Files {
+    /// Finds the files of a database, and the damage that their absence shows.
     pub(super) fn find(folder: &Path) -> Self {
         let journals = numbered(folder, ".jnl");
         let mut files = Self {
@@ -110,12 +118,13 @@ impl Files {
         files
     }
 
-    /// The damage that keyspaces with content and without a name are.
+    /// Returns the damage of keyspaces that have content and no name.
     pub(super) fn nameless(&self) -> DamagedFile {
         damaged(self.folder.join("keyspaces").join("0"), "it does not name every keyspace")
     }
 
-    /// Journals are removed from the oldest on: one that lacks between two others is missing.
+    /// Reports missing journals. Journals are removed from the oldest on, so a number that is absent
+    /// between two others is missing.
     fn find_gaps(&mut self) {
         let Some((first, last)) = self.journals.keys().next().zip(self.journals.keys().next_back()) else {
             self.damaged.push(damaged(self.folder.join("0.jnl"), "there is no journal"));
@@ -127,6 +136,8 @@ impl Files {
         self.damaged.extend(missing);
     }
 
+    /// Finds the tables that the newest list of a keyspace contains, and reports missing ones. If the
+    /// list cannot be read, all tables in the folder are used: the ranks of their values decide.
     fn find_tables(&mut self, keyspace: u64, folder: &Path) {
         let mut there = numbered(&folder.join("tables"), "");
         match listed_tables(folder) {
@@ -144,10 +155,11 @@ impl Files {
         self.tables.extend(there.into_values().map(|table| (keyspace, table)));
     }
 
+    /// Reads the names of keyspaces from keyspace 0.
     fn read_names(&self) -> BTreeMap<u64, String> {
         let mut names = BTreeMap::new();
         for (_, table) in self.tables.iter().filter(|(keyspace, _)| *keyspace == 0) {
-            // What is wrong with it is found when everything is read.
+            // Damage of these tables is reported when everything is read.
             read_table(0, table, &mut |found: Found| {
                 let id =
                     found.key.strip_prefix(b"n").and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
@@ -176,8 +188,8 @@ impl Files {
         scans
     }
 
-    /// Calls `each` with every change that can be read. Returns the files of which something cannot, and the end of the last
-    /// journal that is no batch.
+    /// Calls `each` with every change that can be read. Returns the files that cannot be read
+    /// completely, and the incomplete end of the last journal.
     pub(super) fn read(&self, mut each: impl FnMut(Found)) -> (Vec<DamagedFile>, Option<TornTail>) {
         let (mut damage, mut torn) = (Vec::new(), None);
         for (keyspace, table) in &self.tables {
@@ -195,7 +207,7 @@ impl Files {
         (damage, torn)
     }
 
-    /// The tail of the journal that is written to. In any other journal it is damage.
+    /// Returns the tail of the journal that is written to. The tail of any other journal is damage.
     pub(super) fn torn_tail(
         &self,
         file: &Path,
@@ -211,17 +223,19 @@ impl Files {
     }
 }
 
-/// The end of the journal that is no whole batch: what a process wrote last when it was stopped.
+/// The end of the journal that is not a complete batch: the last write of a process that was
+/// stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
     /// The journal.
     pub file: PathBuf,
-    /// Where it begins.
+    /// The offset at which the tail begins.
     pub at: usize,
-    /// How long it is.
+    /// The length of the tail.
     pub bytes: usize,
 }
 
+/// Returns the damage in the middle of a journal, if there is any.
 pub(super) fn journal_damage(file: &Path, scan: &Scan) -> Option<DamagedFile> {
     let (first, _) = scan.damage.first()?;
     let bytes: usize = scan.damage.iter().map(|(from, to)| to - from).sum();
@@ -231,7 +245,7 @@ pub(super) fn journal_damage(file: &Path, scan: &Scan) -> Option<DamagedFile> {
     ))
 }
 
-/// The tables that count, by the newest list of them.
+/// Returns the tables that count, from the newest list of a keyspace.
 fn listed_tables(folder: &Path) -> Result<BTreeSet<u64>, sfa::Error> {
     let mut current = [0; 8];
     std::fs::File::open(folder.join("current"))?.read_exact(&mut current)?;
@@ -243,6 +257,7 @@ fn listed_tables(folder: &Path) -> Result<BTreeSet<u64>, sfa::Error> {
     listed(Bytes::from(bytes)).ok_or(sfa::Error::InvalidHeader)
 }
 
+/// Decodes a list of tables. Returns `None` if the bytes end too early.
 fn listed(mut from: Bytes) -> Option<BTreeSet<u64>> {
     use bytes::Buf as _;
     let mut tables = BTreeSet::new();
@@ -258,7 +273,8 @@ fn listed(mut from: Bytes) -> Option<BTreeSet<u64>> {
     Some(tables)
 }
 
-/// Reads a table, on a thread of its own.
+/// Reads a table on a thread of its own, and calls `each` with its changes. Returns the damage, if
+/// there is any: a panic of the thread counts as damage of the table.
 fn read_table(keyspace: u64, path: &Path, each: &mut dyn FnMut(Found)) -> Option<DamagedFile> {
     let (sender, receiver) = mpsc::sync_channel(WAITING);
     let file = path.to_owned();
@@ -275,7 +291,7 @@ fn read_table(keyspace: u64, path: &Path, each: &mut dyn FnMut(Found)) -> Option
     Some(damaged(path.to_owned(), what))
 }
 
-/// Returns the number of blocks that cannot be read.
+/// Sends the changes of a table. Returns the number of blocks that cannot be read.
 fn send_table(keyspace: u64, file: PathBuf, to: &mpsc::SyncSender<Found>) -> lsm_tree::Result<usize> {
     let cache = Arc::new(lsm_tree::Cache::with_capacity_bytes(0));
     let checksum = lsm_tree::Checksum::from_raw(0);

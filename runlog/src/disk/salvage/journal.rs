@@ -38,12 +38,12 @@ pub(super) struct JournalBatch {
     pub(super) changes: Vec<Change>,
 }
 
-/// What a journal holds beside batches.
+/// The parts of a journal that are not batches.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scan {
-    /// Where bytes that are no batch begin and end, with readable batches behind them.
+    /// Start and end of bytes that are not a batch, with readable batches behind them.
     pub(super) damage: Vec<(usize, usize)>,
-    /// Where the bytes behind the last batch begin, and how many there are.
+    /// Start and length of the bytes behind the last batch.
     pub(super) tail: Option<(usize, usize)>,
 }
 

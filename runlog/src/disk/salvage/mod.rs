@@ -1,18 +1,20 @@
-//! What of a damaged folder can be kept: [`check`] reports it, [`repair`] does it, [`before_open`] refuses to open one.
+//! Salvage of a damaged folder: [`check`] reports what can be kept, [`repair`] keeps it,
+//! `before_open` refuses to open a damaged folder.
 //!
 //! ```text
 //! files (journals, tables) ── every change that can be read ──► plan: per run, the events before the first gap
 //!                                                                 └──► a new database ──► swap: the old files are set aside
 //! ```
 //!
-//! Invariants: [`check`] changes nothing; no byte of a damaged database is removed: its files are moved to `damaged-N`;
-//! a folder that another process uses is refused.
+//! Invariants: [`check`] changes nothing; no byte of a damaged database is removed: its files are
+//! moved to `damaged-N`; a folder that another process uses is refused.
 //!
-//! The end of the journal is special: a process that is stopped in the middle of a write leaves a batch that is not whole.
-//! Its callers were never answered. That tail is cut when the folder is opened, and reported ([`TornTail`]).
+//! The end of the journal is special: a process that is stopped in the middle of a write leaves an
+//! incomplete batch. Its callers were never answered. That tail is cut when the folder is opened,
+//! and reported ([`TornTail`]).
 //!
-//! Memory: about 150 bytes per stored event. What is *not* here: guesses. A run whose record is lost is not kept, because
-//! its principal is not known.
+//! Memory: about 150 bytes per stored event. The module does not guess: a run whose record is lost
+//! is not kept, because its principal is not known.
 
 mod files;
 mod journal;
@@ -37,11 +39,12 @@ use swap::failed;
 /// Values that are written to the new database at once.
 const WRITTEN_AT_ONCE: usize = 1_000;
 
-/// A process that ends lets the folder go in a moment.
+/// Attempts to lock the folder, and the pause between them: a process that is ending releases the
+/// lock within a second.
 const LOCK_TRIES: usize = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a folder holds, and what of it is damaged.
+/// The content of a folder, and the part of it that is damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogReport {
     /// Damaged and missing files.
@@ -52,12 +55,13 @@ pub struct LogReport {
     pub runs: Vec<RunReport>,
     /// Events of runs whose records are lost.
     pub orphans: u64,
-    /// A repair was stopped before its end.
+    /// Set if a repair was stopped before its end. [`repair`] continues it.
     pub unfinished: bool,
 }
 
 impl LogReport {
-    /// True if a gateway can open the folder and finds everything. A torn tail is no damage.
+    /// Returns `true` if a gateway can open the folder and finds all runs complete. A torn tail does
+    /// not count as damage.
     pub fn is_sound(&self) -> bool {
         self.files.is_empty()
             && self.orphans == 0
@@ -66,23 +70,29 @@ impl LogReport {
     }
 }
 
-/// Reports what a folder holds. Changes nothing.
+/// Reports the content of a folder. Changes nothing.
 ///
 /// # Errors
 ///
-/// [`LogError::Unavailable`] if the folder is not there, holds no log, or is in use.
+/// Returns [`LogError::Unavailable`] if the folder does not exist, contains no run log, or is in
+/// use.
 pub fn check(folder: &Path) -> Result<LogReport, LogError> {
     let _lock = lock(folder)?;
     let files = Files::find(folder);
     Ok(examine(folder, &files).0)
 }
 
-/// Writes what can be read into a new database and sets the old one aside. Returns what was found, and the folder with the
-/// old files; no folder if nothing was damaged.
+/// Writes everything that can be read into a new database, and sets the old one aside. Returns the
+/// report of the state before, and the folder with the old files; `None` instead of a folder if
+/// nothing was damaged.
+///
+/// After a repair that was stopped, the next call continues it, or starts it again if the new database
+/// was not complete yet.
 ///
 /// # Errors
 ///
-/// [`LogError::Unavailable`] if the folder is not there, holds no log, is in use, or cannot be written.
+/// Returns [`LogError::Unavailable`] if the folder does not exist, contains no run log, is in use,
+/// or cannot be written.
 pub fn repair(folder: &Path) -> Result<(LogReport, Option<PathBuf>), LogError> {
     let _lock = lock(folder)?;
     if swap::is_unfinished(folder) {
@@ -104,6 +114,10 @@ pub fn repair(folder: &Path) -> Result<(LogReport, Option<PathBuf>), LogError> {
 }
 
 /// Refuses a folder with damaged journals or missing files, and cuts the torn tail of its journal.
+/// Returns the cut tail.
+///
+/// Tables are not read here, because that would take long for a large folder: the database reports
+/// a damaged table when it is read.
 pub(super) fn before_open(folder: &Path) -> Result<Option<TornTail>, LogError> {
     let refuse = |damage: DamagedFile| LogError::Damaged {
         folder: folder.display().to_string(),
@@ -141,19 +155,21 @@ pub(super) fn before_open(folder: &Path) -> Result<Option<TornTail>, LogError> {
     Ok(torn)
 }
 
+/// Truncates the journal at the end of its last complete batch, and syncs it.
 fn cut(torn: &TornTail) -> std::io::Result<()> {
     let file = File::options().write(true).open(&torn.file)?;
     file.set_len(u64::try_from(torn.at).unwrap_or(u64::MAX))?;
     file.sync_all()
 }
 
-/// No database was made here, or its making was stopped.
+/// Returns `true` if the folder contains no database, or one whose creation was stopped.
 fn is_fresh(folder: &Path) -> bool {
     let is_there = |name: &str| folder.join(name).exists();
     !is_there("version") && !is_there("keyspaces/0/current")
 }
 
-/// Locks a folder against other processes.
+/// Locks a folder against other processes, by the same file as the database. The lock is released
+/// when the file is dropped.
 fn lock(folder: &Path) -> Result<File, LogError> {
     let refuse = |what: &str| Err(LogError::Unavailable(format!("{}: {what}", folder.display())));
     if !folder.is_dir() {
@@ -175,6 +191,7 @@ fn lock(folder: &Path) -> Result<File, LogError> {
     refuse("another process uses the folder: stop that gateway first")
 }
 
+/// Reads all files twice, and returns the report and the plan of a repair.
 fn examine(folder: &Path, files: &Files) -> (LogReport, Plan) {
     let (mut plan, mut is_named) = (Plan::default(), true);
     files.read(|found| {
@@ -197,7 +214,7 @@ fn examine(folder: &Path, files: &Files) -> (LogReport, Plan) {
     (report, plan)
 }
 
-/// Writes what is kept into a new database.
+/// Writes the kept values into a new database, in batches, and syncs it.
 fn write(new: &Path, files: &Files, plan: &Plan) -> Result<(), LogError> {
     let unwritten = |error: fjall::Error| LogError::Unavailable(format!("{}: {error}", new.display()));
     let database = Database::builder(new).open().map_err(unwritten)?;
@@ -206,6 +223,7 @@ fn write(new: &Path, files: &Files, plan: &Plan) -> Result<(), LogError> {
         let keyspace = database.keyspace(name, KeyspaceCreateOptions::default).map_err(unwritten)?;
         keyspaces.insert(*id, keyspace);
     }
+    // The callback cannot return an error: the first one is kept, and later batches are not committed.
     let (mut batch, mut outcome) = (database.batch(), Ok(()));
     files.read(|found| {
         let keyspace = keyspaces.get(&found.keyspace);

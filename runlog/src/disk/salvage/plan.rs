@@ -25,13 +25,13 @@ use super::files::{Files, Found, Rank};
 use crate::codec::{Decoder, decode_control, decode_value};
 use crate::ledger::Ledger;
 
-/// The place of what belongs to no run (`Batch::probe`).
+/// The place of test writes (`Batch::probe`), which belong to no run.
 const NO_RUN: u64 = u64::MAX;
 
-/// What can be kept of a run.
+/// The part of a run that can be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunReport {
-    /// The run; none if its record cannot be read.
+    /// The id of the run, or `None` if its record cannot be read.
     pub run_id: Option<RunId>,
     /// The events that can be kept.
     pub events: u64,
@@ -41,18 +41,18 @@ pub struct RunReport {
     pub behind: u64,
     /// Stored values that cannot be decoded.
     pub undecodable: u64,
-    /// Whether the run had ended.
+    /// Set if the run had ended.
     pub ended: bool,
 }
 
 impl RunReport {
-    /// True if nothing is missing.
+    /// Returns `true` if no part of the run is missing.
     pub fn is_whole(&self) -> bool {
         self.run_id.is_some() && self.gap.is_none() && self.undecodable == 0
     }
 }
 
-/// The values that count, and what is kept of runs.
+/// The newest value of each key, and the kept part of each run.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     best: HashMap<(u64, Bytes), Rank>,
@@ -71,7 +71,8 @@ struct Kept {
     gap: Option<u64>,
 }
 
-/// A key of a run: its place, and what follows.
+/// Splits a key into the place of its run and the number after it. Returns `None` for a key of
+/// another length.
 fn split(key: &[u8]) -> Option<(u64, u64)> {
     let number = |bytes: Option<&[u8]>| bytes?.try_into().ok().map(u64::from_be_bytes);
     match key.len() {
@@ -165,6 +166,7 @@ impl Plan {
 }
 
 impl Kept {
+    /// Returns the report of the run. A run without a readable record keeps no events.
     fn report(&self) -> RunReport {
         let earliest = self.ledger.as_ref().map_or(1, |ledger| ledger.state.earliest);
         let count = |from, to| u64::try_from(self.numbers.range(from..to).count()).unwrap_or(u64::MAX);
@@ -179,7 +181,7 @@ impl Kept {
         }
     }
 
-    /// The record of a run that lost its end says that it is open.
+    /// Returns the record of the run for the new database. A run that lost its end is written as open.
     fn record(&self, ledger: &Ledger, value: Bytes) -> Bytes {
         if self.gap.is_none() {
             return value;

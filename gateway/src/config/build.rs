@@ -239,6 +239,7 @@ impl Build for ServerTlsKeys {
 impl Build for ClientTlsKeys {
     type Output = ClientTls;
 
+    /// Returns `None` if nothing is set: the public authorities are trusted, and no certificate is presented.
     fn build(self, at: &At<'_>) -> Option<ClientTls> {
         let identity = identity(at, CERTIFICATE, self.certificate, self.key);
         (self.ca.is_some() || identity.is_some()).then_some(ClientTls { ca: self.ca, identity })

@@ -71,6 +71,7 @@ fn check_server(config: &Config, at: &At<'_>) {
     if server.any_host && !server.hosts.is_empty() {
         at.fail("server.hosts", "has no effect with `server.any_host = true`: remove one of the two");
     }
+    // Loopback origins are admitted without `server.origins`, but only at loopback hosts.
     if server.cors && server.origins.is_empty() && reaches_out(&server.listen) {
         let what =
             "has no effect beyond loopback without `server.origins`: name the origins of the pages there";
@@ -94,6 +95,7 @@ fn check_server(config: &Config, at: &At<'_>) {
 /// Records a certificate error at the key of the file that caused it. An error that concerns no single file, such as a
 /// key that does not match its certificate, is recorded at the certificate, or at `ca` if there is none.
 fn fail_tls(at: &At<'_>, table: &str, files: &[(&str, Option<&PathBuf>)], error: &TlsError) {
+    // Errors name a file by its path; the path identifies the key.
     let own = if at.has(&format!("{table}.certificate")) { "certificate" } else { "ca" };
     let (name, what) = if let TlsError::Pem { path, .. } = error {
         let is_it = |file: &PathBuf| file.display().to_string() == *path;
@@ -142,6 +144,7 @@ fn check_redis(url: &Secret, ca: Option<&PathBuf>, identity: Option<&(PathBuf, P
         at.fail("runs.redis", "the secret is not an address: expected `redis://host` or `rediss://host`");
         return;
     }
+    // The files have no effect for an address without TLS.
     let has_plain = urls.any(is_plain);
     let files = [("runs.redis_ca", ca.is_some()), ("runs.redis_certificate", identity.is_some())];
     for (key, _) in files.into_iter().filter(|(_, is_set)| *is_set && has_plain) {
@@ -165,6 +168,7 @@ const METRICS_LEAST: Duration = Duration::from_secs(1);
 /// Checks `[telemetry]`: without a collector no other key has an effect, and with one there must be something to
 /// export.
 fn check_telemetry(config: &Config, at: &At<'_>) {
+    // With a collector: something must be exported, and not too often.
     if config.telemetry.otlp.is_some() {
         if cfg!(not(feature = "otel")) {
             let what =
@@ -180,6 +184,7 @@ fn check_telemetry(config: &Config, at: &At<'_>) {
         }
         return;
     }
+    // Without a collector: compared with the defaults, so that a key set to its default is not an error.
     let (set, default) = (&config.telemetry, Telemetry::default());
     let without_effect = [
         ("protocol", set.protocol != default.protocol),
@@ -225,6 +230,7 @@ fn check_agent(config: &Config, name: &str, agent: &Agent, at: &At<'_>) {
     if let Err(error) = remote::card_keys(agent) {
         at.fail(&key("card_keys"), format!("{error:#}: give public keys of Ed25519 or P-256 in PEM"));
     }
+    // The same functions as at the start of the gateway, so that a checked file cannot fail there for another reason.
     if let Err(error) = tls::of_client(agent.tls.as_ref()).and_then(|tls| tls.into_config(&[])) {
         let files = agent.tls.as_ref();
         let own = files.and_then(|files| files.identity.as_ref()).map(|(_, key)| key);
@@ -239,6 +245,7 @@ fn check_agent(config: &Config, name: &str, agent: &Agent, at: &At<'_>) {
 fn check_fan_out(config: &Config, key: &str, agents: &[String], at: &At<'_>) {
     for other in agents {
         match config.agents.get(other).map(|agent| &agent.source) {
+            // Its table is invalid, which is already recorded.
             None if at.has(&format!("agents.{other}")) => {}
             None => {
                 let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
@@ -292,6 +299,7 @@ const TOKEN_CHARS: usize = 16;
 /// Checks that each proof of a principal is long enough and belongs to one principal, and that the agents of a
 /// principal exist.
 fn check_principals(config: &Config, at: &At<'_>) {
+    // A token of two principals would prove either of them.
     let mut taken: Vec<(&str, &Secret)> = Vec::new();
     for (name, principal) in &config.principals {
         let key = |key: &str| format!("principals.{name}.{key}");
@@ -301,6 +309,7 @@ fn check_principals(config: &Config, at: &At<'_>) {
         if !has_proof && !at.has_failed(&format!("principals.{name}")) {
             at.fail(&format!("principals.{name}"), "has no proof: set `token`, such as `\"env:NAME\"`");
         }
+        // Without authorities TLS asks for no client certificate.
         let has_authorities = config.server.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
         if !principal.certificates.is_empty() && !has_authorities {
             at.fail(&key("certificates"), "has no effect without `server.tls.client_ca`: set it");
@@ -331,6 +340,7 @@ fn check_principals(config: &Config, at: &At<'_>) {
                 None => taken.push((name, token)),
             }
         }
+        // A name without an agent would grant access to an agent that is added later.
         for agent in principal.agents.iter().flatten().filter(|agent| !at.has(&format!("agents.{agent}"))) {
             let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
             let guess = did_you_mean(agent, &known);
@@ -354,6 +364,7 @@ fn check_exposure(config: &Config, at: &At<'_>) {
     let exposed =
         [("server.listen", reaches_out(&server.listen)), ("server.grpc", reaches_out(&server.grpc))];
     let is_open = |name: &str| !at.has_failed(&format!("agents.{name}.tokens"));
+    // One open agent suffices for the error.
     let open = config.agents.iter().find(|(name, agent)| agent.tokens.is_empty() && is_open(name));
     if let Some((name, _)) = open
         && let Some((key, _)) = exposed.into_iter().find(|(_, exposed)| *exposed)

@@ -61,6 +61,7 @@ pub(crate) fn read<T: Build<Output = T>>(
         let place = document.place(&error.span().unwrap_or_default());
         vec![ConfigError { place, key: String::new(), what: format!("not TOML: {}", error.message()) }]
     })?;
+    // Variables become values of the document before it is read, so that kinds and checks do not distinguish them.
     document.overlay(root.get_mut(), &T::keys());
     let root = Spanned::new(root.span(), DeValue::Table(root.into_inner()));
     let at = At { document: &document, key: String::new(), value: &root };

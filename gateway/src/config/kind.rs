@@ -289,6 +289,7 @@ impl Kind for SecretName {
 /// one. Credentials in an address would appear in logs.
 fn is_url(text: &str) -> bool {
     let Ok(url) = text.parse::<http::Uri>() else { return false };
+    // `Uri` accepts a port that is out of range as part of the authority, so the port is parsed separately.
     let is_web = matches!(url.scheme_str(), Some("http" | "https"));
     let is_plain = |at: &http::uri::Authority| {
         let has_port = at.as_str().len() > at.host().len();

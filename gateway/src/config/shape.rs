@@ -96,6 +96,7 @@ impl<K: Kind> Kind for Needed<K> {
         K::read(at)
     }
 
+    /// Records the missing key. The returned value is never used: a document with an error yields no value.
     fn absent(table: &At<'_>, name: &str) -> Self::Value
     where
         Self::Value: Default,
@@ -115,6 +116,7 @@ impl<T: Build> Kind for Section<T> {
         "a table".to_owned()
     }
 
+    /// Checks the names of the keys, reads all of them, and builds the value.
     fn read(at: &At<'_>) -> Result<T::Output, Wrong> {
         at.check_keys(&T::keys())?;
         T::read(at).build(at).ok_or(Wrong::Recorded)
@@ -138,6 +140,7 @@ impl<T: Build> Kind for Inline<T> {
         Section::<T>::expected()
     }
 
+    /// Reads from the enclosing table, which has checked the names.
     fn read(at: &At<'_>) -> Result<T::Output, Wrong> {
         T::read(at).build(at).ok_or(Wrong::Recorded)
     }

@@ -74,6 +74,7 @@ impl Cards for ConfiguredCards {
         self.0.agent(agent).map(|agent| server_config(&self.0, &agent)).unwrap_or_default()
     }
 
+    /// Returns the stored form of the principal, by which tasks are compared with their owners.
     fn authenticate(&self, caller: &Caller, agent: &str) -> Result<String, ServiceError> {
         Ok(self.0.runs().authenticate(caller, agent)?.to_string())
     }
@@ -99,6 +100,8 @@ impl Cards for ConfiguredCards {
         signer
     }
 
+    /// Push notifications are off unless `server.push` allows them: a registered address makes the gateway send
+    /// requests to it.
     fn has_push(&self) -> bool {
         self.0.config().server.push != PushAccess::Off
     }

@@ -56,7 +56,7 @@ const AGENTS: [(&str, &str, &str); 8] = [
     ("writer", include_str!("../../scripts/demo-writer.toml"), "half of `demo`: thinking, an answer"),
 ];
 
-/// The agent that fans out to several of them.
+/// The agent that fans out to several of them: its name, the members, its description.
 const BOTH: (&str, [&str; 2], &str) =
     ("demo", ["researcher", "writer"], "two A2A agents asked at once, each in a lane of its own");
 
@@ -65,6 +65,7 @@ const BOTH: (&str, [&str; 2], &str) =
 pub struct DemoAgents(Vec<CancelToken>);
 
 impl Drop for DemoAgents {
+    /// Starts the shutdown of each agent; the servers end in their own tasks.
     fn drop(&mut self) {
         self.0.iter().for_each(CancelToken::cancel);
     }
@@ -106,6 +107,7 @@ pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, D
     let (name, both, about) = BOTH;
     add(name, about, AgentSource::FanOut { agents: both.map(str::to_owned).to_vec() });
     let mut config = config::with_agents(agents);
+    // A demo is for one person on one machine: no tokens, and the inspector is on.
     config.server.listen = vec![listen];
     config.inspector.enabled = true;
     // Pages on this machine may use the demo from any port, such as that of a frontend's development server.

@@ -84,6 +84,7 @@ async fn page() -> Response {
     assets::response("index.html")
 }
 
+/// A file of the page, by its name in the table of files.
 async fn file(Path(name): Path<String>) -> Response {
     assets::response(&name)
 }

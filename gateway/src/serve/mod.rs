@@ -159,6 +159,10 @@ impl Listening {
     }
 
     /// Returns the bound addresses for gRPC alone.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the system does not report the address of a socket.
     pub fn grpc_addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
         Ok(self.grpc_servers.iter().map(Server::local_addr).collect::<Result<_, _>>()?)
     }
@@ -169,6 +173,10 @@ impl Listening {
     }
 
     /// Returns the bound addresses for probes and metrics alone.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the system does not report the address of a socket.
     pub fn admin_addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
         Ok(self.admin_servers.iter().map(Server::local_addr).collect::<Result<_, _>>()?)
     }

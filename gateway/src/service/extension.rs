@@ -93,6 +93,7 @@ impl RunExtension for GatewayRun {
         })
     }
 
+    /// Counts the arrival, and lets the tee find tool calls that a later call of a sub-agent may belong to.
     fn observe(&self, event: &SourceEvent) {
         self.meter.handle_arrival();
         self.tee.observe(event);
@@ -108,6 +109,7 @@ impl RunExtension for GatewayRun {
         }
     }
 
+    /// The trace context of the run, so that the replica that takes it over continues its trace.
     fn checkpoint(&self) -> Option<Value> {
         self.trace.as_ref().and_then(|trace| trace.checkpoint())
     }
@@ -124,6 +126,7 @@ impl RunExtension for GatewayRun {
         self.tee.catch_up()
     }
 
+    /// Messages of other replicas are lanes of calls that those replicas forward.
     fn handle_message(self: Arc<Self>, message: Value) {
         Arc::clone(&self.tee).handle_message(message);
     }
@@ -141,6 +144,7 @@ impl RunExtension for GatewayRun {
         self.tee.handle_replies(replies);
     }
 
+    /// Ends the measurement, and lets the tee release held calls and the state of its tasks.
     fn handle_end(&self) {
         self.measure_end();
         self.tee.handle_end();

@@ -297,7 +297,12 @@ impl Gateway {
         self.runs.expire().await;
     }
 
-    /// Takes over all runs whose lease has lapsed by now.
+    /// Takes over all runs whose lease has lapsed by now. Housekeeping does the same periodically while the gateway
+    /// serves.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the log does not respond.
     pub async fn sweep_once(&self) -> Result<(), LogError> {
         self.runs.sweep_once().await
     }

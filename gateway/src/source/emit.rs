@@ -42,6 +42,7 @@ struct Emitted {
 impl Stream for Emitted {
     type Item = SourceEvent;
 
+    /// Yields everything that was sent before it polls the future again.
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SourceEvent>> {
         loop {
             if let Some(event) = self.batch.next() {

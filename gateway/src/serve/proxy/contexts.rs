@@ -38,6 +38,7 @@ pub(super) fn agents_id(owner: &str, agent: &str, name: &str) -> String {
     groups.join("-")
 }
 
+/// Returns a byte as two hexadecimal digits.
 fn hex(byte: u8) -> [u8; 2] {
     let digit = |value: u8| b"0123456789abcdef".get(usize::from(value)).copied().unwrap_or(b'0');
     [digit(byte >> 4), digit(byte & 15)]

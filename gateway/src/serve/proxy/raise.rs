@@ -57,6 +57,7 @@ pub(super) enum Raised {
 }
 
 impl Question {
+    /// `request` is the request as it was sent to the callee: with the callee's ids and headers.
     pub(super) fn new(request: http::Request<Bytes>, dialect: Dialect, frame: usize) -> Self {
         Self { request, dialect, frame }
     }

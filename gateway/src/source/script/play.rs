@@ -175,6 +175,7 @@ impl Player<'_> {
     /// Emits the two status texts by which many A2A agents report a tool call.
     async fn notice(&self, step: &Step, tool: &str, is_error: bool) {
         self.status(step, &format!("🔧 Calling tool: **{tool}**")).await;
+        // The texts are those of widespread agents, signs included: frontends and decoders recognize them.
         let (sign, word) = if is_error { ("❌", "failed") } else { ("✅", "completed") };
         self.status(step, &format!("{sign} Tool **{tool}** {word}")).await;
     }
@@ -239,7 +240,7 @@ impl Player<'_> {
     }
 }
 
-/// Why no further step is played.
+/// Why no further step is played: the run has ended, or waits for a reply to an interrupt of that sub-agent.
 enum Stop {
     Ended(Box<SourceEvent>),
     Asked(Box<Interrupt>, aqueduct_core::Source),

@@ -63,6 +63,7 @@ fn check_steps(steps: &[Step], at: &At<'_>) {
 impl Build for RuleKeys {
     type Output = Rule;
 
+    /// Returns the rule. Its steps were built before.
     fn build(self, at: &At<'_>) -> Option<Rule> {
         check_steps(&self.step, at);
         Some(Rule { matches: self.matches, steps: self.step })

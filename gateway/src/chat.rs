@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! prompt ──► run ──► shown ──► success, failure: over, or the next line of a chat ──► prompt
-//!             ▲        └────► questions ── answers from standard input ──┐
+//!             ▲        └────► interrupts ── replies from standard input ─┐
 //!             └──────────────────────────────────────────────────────────┘
 //! ```
 //!

@@ -93,6 +93,8 @@ impl Names {
                         members.shift_remove(name);
                     }
                 }
+                // Content of the agent is compared as it is: an `id` in a tool result is a value and not an id
+                // of the run.
                 let own = members.iter_mut().filter(|(name, _)| !CONTENT.contains(&name.as_str()));
                 for (name, member) in own {
                     self.replace(member, name);
@@ -104,6 +106,7 @@ impl Names {
                 }
             }
             Value::String(id) if matches!(key, "id" | "call") => {
+                // The first appearance numbers the id; later references to the same id get the same name.
                 let next = format!("{key}-{}", self.0.len() + 1);
                 id.clone_from(self.0.entry(id.clone()).or_insert(next));
             }
@@ -112,7 +115,7 @@ impl Names {
     }
 }
 
-/// One difference: its path, and the value on each side.
+/// One difference: its path, and the value on each side; `None` if that side has no such value.
 #[derive(Debug, PartialEq)]
 struct Difference {
     path: String,

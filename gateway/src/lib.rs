@@ -70,6 +70,16 @@ use clap::Parser as _;
 ///
 /// Reads and writes the standard streams of the process, and returns once the command is done. Wrong arguments
 /// print a usage error and return code 2; `--help` and `--version` return 0.
+///
+/// # Examples
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// fn main() -> ExitCode {
+///     aqueduct_gateway::run(std::env::args_os())
+/// }
+/// ```
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match cli::Cli::try_parse_from(args) {
         Ok(cli) => dispatch(cli.command).into(),

@@ -49,6 +49,7 @@ async fn serve(script: Script, name: &str, args: &MockArgs, out: &mut dyn Write)
         config.server.push = PushAccess::Any;
     }
     telemetry::start(&config.log);
+    // `playing` also serves the agent at `/`, where A2A clients expect a server with one agent.
     let listening = Listening::bind(Gateway::new(config)?).await?.playing(name);
     let address = *listening.addresses()?.first().context("no address")?;
     stop_on_signal(&listening)?;

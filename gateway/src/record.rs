@@ -133,8 +133,8 @@ struct Asked {
 ///
 /// # Errors
 ///
-/// The agent is not configured, cannot be reached, or refuses the request. Failures keep their code, as in `the
-/// agent answered 401 (upstream_unauthorized)`.
+/// The agent is not configured, cannot be reached, or refuses the request. The message ends with the code of
+/// the failure, such as `(upstream_unauthorized)`.
 async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Result<Asked> {
     let thread = format!("record-{}", now().0);
     let input = RunInput::prompt(thread.clone(), format!("{thread}-1"), &args.prompt);

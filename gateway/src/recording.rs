@@ -172,6 +172,26 @@ fn milliseconds(at: Duration) -> u64 {
 }
 
 /// Writes a recording frame by frame.
+///
+/// A recording is valid after every line: [`Recording::read`] accepts a file that ends early, as cut.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use aqueduct_gateway::recording::{Dialect, Head, Recording, Writer};
+///
+/// let mut file = Vec::new();
+/// let mut writer = Writer::new(&mut file, &Head::new(Dialect::Agui, "http://127.0.0.1:9000", "Hello"))?;
+/// writer.frame(Duration::from_millis(12), None, "{}")?;
+/// writer.end(Duration::from_millis(15), None)?;
+///
+/// let recording = Recording::read(&mut file.as_slice())?;
+/// assert_eq!(recording.frames.len(), 1);
+/// assert_eq!(recording.end.cut, None);
+/// # Ok::<(), anyhow::Error>(())
+/// ```
 pub struct Writer<'w> {
     out: &'w mut dyn Write,
     /// The number of frames written.
@@ -182,12 +202,22 @@ pub struct Writer<'w> {
 
 impl<'w> Writer<'w> {
     /// Creates a writer and writes the head.
+    ///
+    /// # Errors
+    ///
+    /// The output cannot be written.
     pub fn new(out: &'w mut dyn Write, head: &Head) -> std::io::Result<Self> {
         writeln!(out, "{}", serde_json::to_string(head)?)?;
         Ok(Self { out, frames: 0, bytes: 0 })
     }
 
-    /// Writes and flushes a frame, so that frames recorded before a crash are kept.
+    /// Writes and flushes a frame, so that frames recorded before a crash are kept. `at` is the time since the
+    /// request.
+    ///
+    /// # Errors
+    ///
+    /// The output cannot be written. The frame may be in the file in part, which [`Recording::read`] treats as
+    /// the end.
     pub fn frame(&mut self, at: Duration, event: Option<&str>, data: &str) -> std::io::Result<()> {
         self.frames += 1;
         self.bytes += data.len() as u64;
@@ -201,7 +231,11 @@ impl<'w> Writer<'w> {
         self.line(&line)
     }
 
-    /// Writes the end.
+    /// Writes the end: closed, or cut for the reason `cut`. No frame may follow.
+    ///
+    /// # Errors
+    ///
+    /// The output cannot be written.
     pub fn end(&mut self, at: Duration, cut: Option<&str>) -> std::io::Result<()> {
         let word = if cut.is_some() { "cut" } else { "closed" };
         let line = Line {
@@ -227,7 +261,13 @@ impl std::fmt::Debug for Writer<'_> {
 }
 
 impl Recording {
-    /// Reads a recording, or any other stream, from a file.
+    /// Reads a recording, or any other stream of AG-UI or A2A, from a file. A stream has no times, unless the
+    /// inspector wrote them.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, is longer than 64 MiB, or is neither a recording nor a stream of a known
+    /// dialect.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let file =
             std::fs::File::open(path).with_context(|| format!("{} cannot be opened", path.display()))?;

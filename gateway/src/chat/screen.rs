@@ -32,7 +32,7 @@ use custom::{about, printable};
 const DIM: &str = "\u{1b}[2m";
 /// Failures and cancelled runs.
 const RED: &str = "\u{1b}[31m";
-/// Tool calls, results, artifacts, files and questions.
+/// Tool calls, results, artifacts, files and interrupts.
 const CYAN: &str = "\u{1b}[36m";
 /// Resets all styles.
 const PLAIN: &str = "\u{1b}[0m";
@@ -140,7 +140,7 @@ impl Screen {
                 None => Ok(()),
             },
             BlockEvent::InterruptRequested(pending) => {
-                // A question must be the last thing on the screen, so all waiting output is written before it.
+                // An interrupt is shown directly above the prompt for its reply, so all waiting output is written before it.
                 let question =
                     pending.interrupt.message.as_deref().unwrap_or("The agent waits for your answer.");
                 self.flush_all(out)?;

@@ -119,6 +119,35 @@ pub fn command(
 ///
 /// Returns an error if the input cannot be read or is in another dialect, or if the output cannot be written.
 /// Input that becomes unreadable in the middle has output: everything before, ended as failed.
+///
+/// # Examples
+///
+/// ```
+/// use aqueduct_gateway::cli::{ConvertArgs, FromDialect, TextView, ToDialect};
+/// use aqueduct_gateway::convert::convert;
+///
+/// let args = ConvertArgs {
+///     file: None,
+///     from: FromDialect::Agui,
+///     to: ToDialect::Response,
+///     sse: false,
+///     subagents: None,
+///     intermediate: TextView::Reasoning,
+///     interrupts: None,
+///     thread: None,
+///     run: None,
+/// };
+/// let input = r#"
+/// {"type":"RUN_STARTED","threadId":"t","runId":"r"}
+/// {"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"Hello"}
+/// {"type":"RUN_FINISHED","threadId":"t","runId":"r"}
+/// "#;
+/// let (mut out, mut notes) = (Vec::new(), Vec::new());
+/// convert(&args, &mut input.as_bytes(), &mut out, &mut notes)?;
+/// let run: serde_json::Value = serde_json::from_slice(&out)?;
+/// assert_eq!(run["text"], "Hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn convert(
     args: &ConvertArgs,
     input: &mut dyn Read,

@@ -52,6 +52,7 @@ impl Index {
     /// Returns all anchors with that relation key. The caller decides whether the result is unique; references
     /// must be dropped after the lock is released.
     pub(super) fn find(&self, relation: &RelationKey) -> Vec<Arc<Anchor>> {
+        // References whose anchor is gone are skipped; `clear` removes them.
         let alive = |places: Option<&Vec<AnchorRef>>| {
             places.into_iter().flatten().filter_map(|place| place.anchor.upgrade()).collect()
         };

@@ -224,7 +224,7 @@ impl Lane {
     /// without a reply: the run has ended, or the time is over. The supervisor answers then.
     pub(crate) async fn raise(&mut self) -> Option<Vec<InterruptReply>> {
         let questions = self.tap.take_questions();
-        // A lane that is lost, or whose run has ended, cannot show the question.
+        // A lane that is lost, or whose run has ended, cannot emit the interrupt.
         let replies = match self.events.clone().filter(|_| !self.is_lost) {
             Some(events) => self.replies(&events, &questions).await,
             None => None,

@@ -261,7 +261,7 @@ fn shown(event: SourceEvent) -> SourceEvent {
     }
 }
 
-/// Returns an interrupt as a notice: the supervisor answers it, and watchers see that it was asked.
+/// Returns an interrupt as a notice: the supervisor replies to it, and watchers see its message.
 fn notice(source: &Source, interrupt: &Interrupt) -> Update {
     let words = interrupt.message.as_deref().unwrap_or("the agent waits for an answer");
     let value = json!({ "text": words, "level": "info", "code": &*interrupt.reason });

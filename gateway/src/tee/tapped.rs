@@ -130,8 +130,8 @@ impl Tapped {
         }
     }
 
-    /// Raises the interrupts of the sub-agent to the user of the run, and waits for the replies. Returns `None` without
-    /// a reply.
+    /// Raises the interrupts of the sub-agent to the user of the run, and waits for the replies. Returns `None`
+    /// without a reply. The supervisor replies then.
     pub(crate) async fn raise(&mut self) -> Option<Vec<InterruptReply>> {
         match self {
             Self::Here(lane) => lane.raise().await,

@@ -155,6 +155,7 @@ pub(crate) fn render(metrics: &Metrics, live: &LiveSources<'_>) -> String {
 /// Returns the samples with the prefix of the gateway.
 fn own_samples(live: &LiveSources<'_>) -> Vec<Sample> {
     let runs = live.runs.metrics();
+    // A gauge of all tasks of the process: a leak of tasks shows here first.
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
     let mut samples = vec![
@@ -187,6 +188,7 @@ fn own_samples(live: &LiveSources<'_>) -> Vec<Sample> {
 fn of_agents(agents: &[(String, AgentHealth)]) -> Vec<Sample> {
     type Read = fn(&AgentHealth) -> Value;
     let sample = |name: &str, help: &str, is_counter: bool, value: Read| {
+        // One value per agent. All metrics of agents have the same label, so that they can be joined.
         let values = agents.iter().map(|(agent, health)| (vec![("agent", agent.clone())], value(health)));
         Sample { name: name.to_owned(), help: help.to_owned(), is_counter, values: values.collect() }
     };

@@ -46,7 +46,7 @@ impl Findings {
 }
 
 /// Writes the findings in that format. An empty report is valid in every format: JSON lines write nothing, the
-/// others a document that says so.
+/// others a document without results.
 pub(super) fn write(findings: &Findings, format: ReportFormat, out: &mut dyn Write) -> Result<()> {
     match format {
         ReportFormat::Text => text(findings, out),
@@ -92,6 +92,7 @@ fn sarif(findings: &Findings) -> Value {
         .found
         .iter()
         .map(|violation| {
+            // What a client rejects is an error; what it loses without noticing is a warning.
             let level = if violation.severity == Severity::Rejected { "error" } else { "warning" };
             let message = format!("{}. Fix: {}", violation.what, violation.rule.fix());
             let file = json!({ "uri": findings.target });

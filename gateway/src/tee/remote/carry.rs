@@ -83,7 +83,7 @@ impl RemoteLane {
             is_lost: false,
             is_whole: false,
         };
-        // The side run exists before the owner is asked: the owner reads it as soon as it grants the lane.
+        // The side run exists before the announcement: the owner reads it as soon as it grants the lane.
         let announcement =
             Announcement { side: lane.side.id().to_string(), relation: remote.relation.clone(), call };
         let sent = gateway.log().control(&remote.run, Control::Message(value(&announcement))).await;

@@ -100,6 +100,7 @@ pub(super) fn read(text: &str) -> Vec<Family<'_>> {
                 "histogram" => Kind::Histogram,
                 _ => Kind::Gauge,
             };
+            // `HELP` precedes `TYPE` and names the same metric; a text without it leaves the description empty.
             let help = if help.0 == name { help.1 } else { "" };
             families.push(Family { name, help, kind, points: Vec::new() });
         } else if let (Some(family), Some(sample)) = (families.last_mut(), Sample::read(line)) {
@@ -114,6 +115,7 @@ impl Family<'_> {
     /// Adds a sample. A sample whose name does not begin with that of the family is skipped.
     fn take(&mut self, sample: Sample<'_>) {
         let Sample { name, mut labels, number } = sample;
+        // The rest of the name (`_total`, `_sum`, `_count`, `_bucket`) selects the part of a histogram.
         let Some(suffix) = name.strip_prefix(self.name) else { return };
         if self.kind != Kind::Histogram {
             self.points.push(Point { labels, value: Value::Number(number) });

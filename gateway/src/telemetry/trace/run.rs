@@ -267,7 +267,7 @@ impl RunTrace {
             BlockEvent::BlockDelta { block, delta } if self.tracing.has_content => match block.kind {
                 BlockKind::Text => push(&mut state.output, delta),
                 BlockKind::ToolUse => push(state.arguments.entry(block.tool_call_id()).or_default(), delta),
-                // Thinking is not part of the answer, and `gen_ai.output.messages` has no place for it.
+                // Thinking is not part of the answer.
                 BlockKind::Thinking => {}
             },
             BlockEvent::ToolResult(result) => {

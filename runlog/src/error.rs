@@ -73,11 +73,11 @@ pub enum LogError {
         "{file}: {what}: `aqueduct log check {folder}` shows what is lost, `aqueduct log repair {folder}` keeps what can be read"
     )]
     Damaged {
-        /// The folder of the log.
+        /// The folder of the log, as the repair command needs it.
         folder: String,
-        /// The file.
+        /// The damaged or missing file.
         file: String,
-        /// What is wrong with it.
+        /// The damage.
         what: String,
     },
     /// What is stored cannot be read.

@@ -1,4 +1,5 @@
-//! What a log knows about a run besides its events: [`RunMeta`], [`RunState`], and [`RunQuery`] for lists of runs.
+//! The state of a run besides its events: [`RunMeta`], [`RunState`], and [`RunQuery`] for lists of
+//! runs.
 
 use std::sync::Arc;
 

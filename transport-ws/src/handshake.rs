@@ -34,7 +34,7 @@ pub struct Upgrade {
     /// The shutdown of the server: while it drains, a connection closes with 1001 once no run is watched or published on it; when
     /// it closes, at once.
     pub stopping: Stopping,
-    /// Where the server counts what the caller uses.
+    /// The counters of the server for the quota of the caller.
     pub quotas: Quotas,
     accept_key: HeaderValue,
     subprotocol: Option<&'static str>,

@@ -14,17 +14,17 @@ const FOLDER: u32 = 0o700;
 #[cfg(unix)]
 const FILE: u32 = 0o600;
 
-/// What was found.
+/// The result of a pass over the modes of all files.
 #[derive(Debug, Default)]
 pub(super) struct Modes {
-    /// Files and folders that other users could have used, and can no more.
+    /// The number of files and folders that other users could access before.
     pub(super) tightened: usize,
-    /// The first that could not be changed.
+    /// The first file or folder whose mode could not be changed.
     pub(super) refused: Option<(PathBuf, io::Error)>,
 }
 
 impl Modes {
-    /// Describes what an operator should know; `None` if there is nothing.
+    /// Returns a message for the operator. Returns `None` if no mode had to be changed.
     pub(super) fn note(&self, folder: &Path) -> Option<String> {
         let folder = folder.display();
         if let Some((path, error)) = &self.refused {
@@ -49,7 +49,8 @@ pub(super) fn create(folder: &Path) -> io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
-/// Takes from other users what they could do with the folder and all that is in it.
+/// Removes the access of other users to the folder and everything in it. Continues after a file
+/// whose mode cannot be changed: the log works without it, and the operator gets the note.
 #[cfg(unix)]
 pub(super) fn tighten(folder: &Path) -> Modes {
     use std::fs::{Permissions, read_dir, set_permissions, symlink_metadata};
@@ -57,7 +58,7 @@ pub(super) fn tighten(folder: &Path) -> Modes {
 
     let (mut modes, mut open) = (Modes::default(), vec![folder.to_owned()]);
     while let Some(path) = open.pop() {
-        // What has gone meanwhile needs nothing.
+        // A file that was removed meanwhile (a merged table) needs no change.
         let Ok(found) = symlink_metadata(&path) else { continue };
         let wanted = match found.file_type() {
             kind if kind.is_dir() => FOLDER,

@@ -21,15 +21,16 @@ pub struct RedisConfig {
     /// The name of the service that Sentinel watches: `url` then names sentinels, with the user, password and database of
     /// the servers.
     pub sentinel: Option<String>,
-    /// What all keys begin with: several gateways can share one server.
+    /// The prefix of all keys, so that several gateways can share one server.
     pub prefix: String,
     /// The time that a call waits for an unreachable server before it is refused. A restart of the server takes a second or
     /// two, and runs should not fail for it.
     pub patience: Duration,
-    /// How long keys live that nothing renews: a backstop for what no process sweeps any more. Keys of open runs are renewed
-    /// with their leases, so that it must be longer than twice the time for which ended runs are kept.
+    /// The time to live of keys that are not renewed: a backstop for keys that no process deletes any
+    /// more. Keys of open runs are renewed with their leases. It must be longer than twice the time for
+    /// which ended runs are kept.
     pub expiry: Duration,
-    /// How much a run may hold.
+    /// The limits of one run. Those of the whole log apply to the other engines only.
     pub limits: LogLimits,
 }
 

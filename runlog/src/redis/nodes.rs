@@ -5,13 +5,13 @@
 //!           ▲ learned from redirections of the servers
 //! ```
 //!
-//! A server outside a cluster never redirects, so no slot is computed for it. If the node of a slot is unknown or
-//! unreachable, an *entry* is used: an address of the configuration, or any known node. It redirects to the present node
-//! of the slot.
+//! A server outside a cluster never redirects, so no slot is computed for it. If the node of a slot
+//! is unknown or unreachable, an *entry* is used: an address of the configuration, or any known
+//! node. It redirects to the present node of the slot.
 //!
 //! Of servers that Sentinel watches the leader is the only entry, until it is lost.
 //!
-//! What is *not* here: when to try again ([`link`](super::link)).
+//! This module does not retry: [`link`](super::link) does.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ use ::redis::{
 
 use super::sentinel::Sentinels;
 
-/// How long one attempt to connect may take.
+/// The time limit of one attempt to connect.
 const CONNECT: Duration = Duration::from_secs(2);
 /// The time limit of an answer. It detects a server that is suspended but not disconnected.
 const ANSWER: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ::redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError};
 
-/// How long one sentinel may take to be reached and to answer. The next one is asked then.
+/// The time limit for one sentinel, to connect and to answer. The next sentinel is asked after it.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// The sentinels of one service.

@@ -1,7 +1,8 @@
-//! How much of a peer one connection takes: frames per second, and bytes of messages that are not whole yet.
+//! The limits of incoming data on one connection: frames per second, and bytes of incomplete
+//! messages.
 //!
-//! Frames above their rate wait in the socket, which the peer notices as back-pressure. Bytes above a limit close the
-//! connection with the name of the limit.
+//! Frames above their rate wait in the socket, which the peer notices as back-pressure. Bytes above
+//! a limit close the connection with the name of the limit.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -12,19 +13,20 @@ use aqueduct_core::service::{Caller, RunService, ServiceError};
 use aqueduct_transport_http::{BodyCharge, Quotas};
 use tokio::time::{Instant, Sleep};
 
-/// Bytes of an unfinished message that are not worth a look into the ledger.
+/// Bytes of an incomplete message below which the ledger of quotas is not consulted: most messages
+/// are smaller.
 const SMALL: u64 = 4 * 1024;
 
-/// What a connection has taken.
+/// The incoming data of one connection so far.
 pub(crate) struct Intake {
-    /// How long one frame takes at the highest rate.
+    /// The time that one frame uses at the highest rate.
     each: Duration,
-    /// When the frames so far have been worked off; a burst may be one second ahead.
+    /// The time at which all frames so far are within the rate. A burst may be one second ahead.
     paid_until: Instant,
     pause: Option<Pin<Box<Sleep>>>,
     charge: BodyCharge,
     is_charged: bool,
-    /// Bytes of the socket at the end of the last message.
+    /// Bytes read from the socket at the end of the last complete message.
     whole: u64,
 }
 

@@ -1,28 +1,36 @@
-//! Puts a new database in the place of a damaged one, which is set aside. A stop in the middle is continued by the next
-//! repair; until then the folder cannot be opened.
+//! Replaces a damaged database by a new one, and sets the damaged one aside. A swap that is stopped
+//! in the middle is continued by the next repair; until then the folder cannot be opened.
 //!
 //! ```text
-//! repair-new ── written whole ──► repair-ready ── old files to damaged-N ── new files to the folder ──► repair-new ──► removed
+//! repair-new ── complete, synced ──► repair-ready ── old files to damaged-N ── new files to the folder ──► repair-new ──► removed
 //! ```
+//!
+//! The state is in the names of folders and files alone, because a rename is atomic: `repair-ready`
+//! exists exactly while a swap is unfinished, and `emptied` in it once the old files are set aside.
+//! Every step may be executed twice.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::LogError;
 
-/// The new database while it is written, and what is left of its folder at the end.
+/// The folder of the new database while it is written, and the name of its empty rest before it is
+/// removed.
 const NEW: &str = "repair-new";
-/// The new database, whole.
+/// The folder of the new database once it is complete.
 const READY: &str = "repair-ready";
-/// The name of the folder for the old files.
+/// The file that holds the name of the folder for the old files: a continued swap must use the same
+/// one.
 const ASIDE: &str = "aside";
-/// There once the old files are set aside.
+/// The file that exists once the old files are set aside.
 const EMPTIED: &str = "emptied";
 
+/// Returns the conversion of an error on a path.
 pub(super) fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> LogError + '_ {
     move |error| LogError::Unavailable(format!("{}: {error}", path.display()))
 }
 
-/// An empty folder for the new database.
+/// Creates an empty folder for the new database. Removes the folder of an earlier attempt that was
+/// not completed.
 pub(super) fn new_folder(folder: &Path) -> Result<PathBuf, LogError> {
     let new = folder.join(NEW);
     if new.exists() {
@@ -32,7 +40,8 @@ pub(super) fn new_folder(folder: &Path) -> Result<PathBuf, LogError> {
     Ok(new)
 }
 
-/// Marks the new database as whole.
+/// Marks the new database as complete, and chooses the folder for the old files. From here on a
+/// repair is continued, not started again.
 pub(super) fn seal(folder: &Path) -> Result<(), LogError> {
     let (new, ready) = (folder.join(NEW), folder.join(READY));
     let free =
@@ -43,11 +52,13 @@ pub(super) fn seal(folder: &Path) -> Result<(), LogError> {
     sync(folder)
 }
 
+/// Returns `true` if a swap was stopped in the middle.
 pub(super) fn is_unfinished(folder: &Path) -> bool {
     folder.join(READY).exists()
 }
 
-/// Returns the folder with the files that were set aside.
+/// Moves the old files aside and the new ones into the folder. Returns the folder with the old
+/// files.
 pub(super) fn finish(folder: &Path) -> Result<PathBuf, LogError> {
     let ready = folder.join(READY);
     let aside = std::fs::read_to_string(ready.join(ASIDE)).map_err(failed(&ready))?;

@@ -1,4 +1,13 @@
-//! The operations of the engine as a [`RunService`].
+//! The operations of the engine as a [`RunService`]: what the transports call.
+//!
+//! Each method checks the access of its caller before it reads or changes anything, and a run of
+//! another principal is refused like one that does not exist. `start`, `watch`, `cancel` and
+//! `publish` are audited with their result, refused ones included.
+//!
+//! | operation | run driven here | run driven by another replica | ended run |
+//! |---|---|---|---|
+//! | `watch` | follows the log, counted as a watcher of the handle | follows the log, and reports itself to the owner by the log | reads the log |
+//! | `cancel` | cancels the token of the handle | sends a control message by the log | cancels the run that replies under its id, if there is one |
 
 use aqueduct_core::service::{
     AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RunService, ServiceError, StartedRun,
@@ -15,6 +24,7 @@ impl RunService for Runs {
         Box::pin(std::future::ready(result))
     }
 
+    /// Checks access without an effect: a transport calls it before it reads the body of a request.
     fn admit(&self, caller: &Caller, agent: Option<&str>) -> Result<(), ServiceError> {
         match agent {
             Some(name) => self.authenticate(caller, name).map(drop),
@@ -54,6 +64,7 @@ impl RunService for Runs {
     }
 
     fn watch(
+            // The id shares the buffer of the request otherwise, and the audit entry may outlive it.
         &self,
         caller: &Caller,
         run: &RunId,
@@ -109,6 +120,8 @@ impl Runs {
             return Ok(Box::pin(futures_util::stream::empty()));
         }
         let events = self.watched(&run, handle.as_ref(), after);
+        // An ended run can be read from what is stored; following an open one needs a log that is
+        // available.
         let is_remote = handle.is_none() && state.closed_at.is_none();
         Ok(if is_remote { self.watched_remotely(&run, events) } else { events })
     }
@@ -117,11 +130,15 @@ impl Runs {
     async fn cancel_run(&self, caller: &Caller, run: RunId) -> Result<bool, ServiceError> {
         let state = self.find_run(caller, &run).await?;
         let run = state.meta.run_id.clone();
+        // The owner on another replica would cancel a run that seems unwatched, so this replica reports its
+        // watcher.
         let handle = self.active().get(&run).cloned();
         match handle {
             Some(handle) => {
                 handle.cancel_token().cancel();
                 Ok(true)
+    /// Returns `false` if there is nothing to cancel. Cancelling takes effect when the driver handles
+    /// it: the end of the run follows in its events.
             }
             None if state.closed_at.is_some() => self.cancel_reply(&state).await,
             None => self.cancel_remotely(&run).await,

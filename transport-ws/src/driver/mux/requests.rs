@@ -97,6 +97,8 @@ impl MuxSession {
     }
 
     /// Handles `watch`: watches a run after the event with the number `after`.
+    /// A run that is watched after a number gets an encoder that has skipped the events before it, if
+    /// the encoder has state.
     pub(super) fn watch(&mut self, reference: String, run: String, after: u64, options: Option<&str>) {
         if let Some(refused) = self.refuse_run(&reference, &run) {
             return self.replies.push_back(refused);

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Invariants: a file that exists is replaced only with `--force`; a text that `config::load` refuses is never
-//! written, so the file on disk is always a configuration that `serve` accepts. The command does not contact
-//! the agent (that is `doctor`) and does not edit a configuration that exists.
+//! written. The command does not contact the agent (that is `doctor`) and does not edit a configuration that
+//! exists.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -29,7 +29,7 @@ struct Answers {
 /// Prompts and errors go to `notes`, the commands to run next go to `out`, so that `out` can be piped.
 ///
 /// Returns `exit::OK` once the file is written, `exit::USAGE` in every other case: the file exists, the agent
-/// is not named, a value is not valid, or the file cannot be written. Nothing is written in those cases.
+/// is not named, a value is not valid, or the file cannot be written.
 pub fn command(
     args: &InitArgs,
     input: Option<&mut dyn BufRead>,

@@ -86,7 +86,7 @@ pub(crate) struct PayloadReader {
     framing: Framing,
     /// Payloads to be polled: those of the bytes that were handled last, if the caller polls after each chunk.
     ready: VecDeque<Payload>,
-    /// Set after an error: the rest of the input is not read.
+    /// Set after an error, so that `handle_eof` adds no payload. Callers pass no more bytes then.
     failed: bool,
     /// Set once the first payload was polled: only that one can be the head of a recording.
     has_begun: bool,

@@ -1,7 +1,8 @@
 //! A listener for repeated Ctrl-C. A new listener for each wait would miss a signal between two waits.
 //!
 //! From the first listener on, Ctrl-C no longer ends the process by itself: the code that waits has to react to
-//! every one of them. Cancel-safe: a signal that arrives while nothing waits is returned by the next wait.
+//! every one of them. On Unix, waiting is cancel-safe: a signal that arrives while nothing waits is returned by
+//! the next wait. Elsewhere each wait registers again.
 
 use std::io::Result;
 

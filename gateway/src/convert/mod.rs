@@ -236,7 +236,8 @@ impl Source {
         Ok(())
     }
 
-    /// Handles the end of the input. Returns `Unknown` if no payload identified a dialect.
+    /// Handles the end of the input. Returns `Unknown` if the input has complete payloads and none of them
+    /// identified a dialect.
     fn handle_eof(&mut self, runs: &mut Runs) -> Result<(), ConvertError> {
         if let Some(reader) = &mut self.reader {
             reader.handle_eof(runs);

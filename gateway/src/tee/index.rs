@@ -66,8 +66,8 @@ impl Index {
         }
     }
 
-    /// Removes the anchor of an agent that has ended. Returns the contexts that no other agent of its run has.
-    /// Those are to be unpublished.
+    /// Removes the anchor of an agent that has ended. Returns the contexts that no other agent of its run has,
+    /// which the caller unpublishes.
     pub(super) fn forget(&mut self, anchor: &Anchor, contexts: &[String]) -> Vec<String> {
         if let Some(token) = &anchor.token {
             self.tokens.remove(token);

@@ -33,7 +33,7 @@ use super::{Tracing, of_caller, of_headers, pairs};
 const CONTENT_BYTES: usize = 16 * 1024;
 
 /// The largest number of spans inside one run: lanes, tool calls and interrupts. A run with more is a loop;
-/// further spans are left out, and the run is traced on.
+/// further spans are left out, and the span of the run is ended as usual.
 const MOST_SPANS: usize = 1_000;
 
 /// The spans of one run. Shared by the run's extension and by the contexts of its calls, hence the lock; it is

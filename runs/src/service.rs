@@ -56,6 +56,7 @@ impl RunService for Runs {
     ) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
         let (caller, agent) = (caller.clone(), agent.to_owned());
         Box::pin(async move {
+            // The id shares the buffer of the request otherwise, and the audit entry may outlive it.
             let run = input.run_id.detached();
             let started = self.clone().start_run(caller.clone(), agent.clone(), input).await;
             self.audit(&caller, Action { verb: "start", agent: &agent, run: run.as_str() }, &started);
@@ -64,7 +65,6 @@ impl RunService for Runs {
     }
 
     fn watch(
-            // The id shares the buffer of the request otherwise, and the audit entry may outlive it.
         &self,
         caller: &Caller,
         run: &RunId,
@@ -112,6 +112,8 @@ impl Runs {
         if after.saturating_add(1) < state.earliest {
             return Err(refuse(&LogError::Gone { run: state.meta.public_id(), earliest: state.earliest }));
         }
+        // An ended run can be read from what is stored; following an open one needs a log that is
+        // available.
         if state.closed_at.is_none() {
             self.check_log()?;
         }
@@ -120,25 +122,23 @@ impl Runs {
             return Ok(Box::pin(futures_util::stream::empty()));
         }
         let events = self.watched(&run, handle.as_ref(), after);
-        // An ended run can be read from what is stored; following an open one needs a log that is
-        // available.
+        // The owner on another replica would cancel a run that seems unwatched, so this replica reports its
+        // watcher.
         let is_remote = handle.is_none() && state.closed_at.is_none();
         Ok(if is_remote { self.watched_remotely(&run, events) } else { events })
     }
 
     /// Cancels a run here, at its owner, or at the run that replies under its id.
+    /// Returns `false` if there is nothing to cancel. Cancelling takes effect when the driver handles
+    /// it: the end of the run follows in its events.
     async fn cancel_run(&self, caller: &Caller, run: RunId) -> Result<bool, ServiceError> {
         let state = self.find_run(caller, &run).await?;
         let run = state.meta.run_id.clone();
-        // The owner on another replica would cancel a run that seems unwatched, so this replica reports its
-        // watcher.
         let handle = self.active().get(&run).cloned();
         match handle {
             Some(handle) => {
                 handle.cancel_token().cancel();
                 Ok(true)
-    /// Returns `false` if there is nothing to cancel. Cancelling takes effect when the driver handles
-    /// it: the end of the run follows in its events.
             }
             None if state.closed_at.is_some() => self.cancel_reply(&state).await,
             None => self.cancel_remotely(&run).await,

@@ -1,4 +1,8 @@
 //! The commands and their options. What a command does is in the module of its name.
+//!
+//! Doc comments of the types below are the help texts of the program: clap prints them with `--help`, and the
+//! manual pages and shell completions contain them. They are written for users, without a period at the end of
+//! the first sentence. The constants `*_HELP` are printed after the options; they contain examples and exit codes.
 
 mod log;
 mod reach;

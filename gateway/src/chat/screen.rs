@@ -140,7 +140,8 @@ impl Screen {
                 None => Ok(()),
             },
             BlockEvent::InterruptRequested(pending) => {
-                // An interrupt is shown directly above the prompt for its reply, so all waiting output is written before it.
+                // An interrupt is shown directly above the prompt for its reply: all waiting output is written
+                // before it.
                 let question =
                     pending.interrupt.message.as_deref().unwrap_or("The agent waits for your answer.");
                 self.flush_all(out)?;

@@ -1,4 +1,6 @@
 //! Options of `log check` and `log repair`.
+//!
+//! Doc comments of fields and variants are help texts; see [`cli`](super).
 
 use std::path::PathBuf;
 

@@ -1,4 +1,7 @@
 //! Options of the commands that call an agent: protocol, configuration and credentials.
+//!
+//! Secrets: a token is resolved by `CallerArgs::token` at the time of the call, and `Debug` prints neither
+//! the token nor the values of headers.
 
 use std::path::{Path, PathBuf};
 
@@ -78,6 +81,8 @@ impl CallerArgs {
     }
 }
 
+/// Parses `Name: value` of `-H`. The name is in lower case afterwards; the value may contain colons. Returns
+/// the message that clap prints if the text is not a valid header.
 fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("expected `Name: value`")?;
     let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().to_owned());

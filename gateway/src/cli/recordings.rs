@@ -1,4 +1,6 @@
 //! Options of `record` and `replay`.
+//!
+//! Doc comments of fields and variants are help texts; see [`cli`](super).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,6 @@
 //! Options of the commands that read recorded or piped streams: `convert` and `verify`.
+//!
+//! Doc comments of fields and variants are help texts; see [`cli`](super).
 
 use std::path::PathBuf;
 

@@ -1,4 +1,6 @@
 //! Options of `mock`, `bench`, `doctor`, `health`, `completions` and `man`.
+//!
+//! Doc comments of fields and variants are help texts; see [`cli`](super).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -79,6 +79,7 @@ pub fn run_input(input: RunAgentInput) -> RunInput {
         resume: input.resume.into_iter().flatten().map(reply).collect(),
         forwarded: forwarded(input.forwarded_props.unwrap_or_default(), input.extra),
         record: None,
+        protocol_version: input.protocol_version,
     }
 }
 

@@ -154,6 +154,9 @@ pub struct RunInput {
     /// What the surface that starts the run keeps with it in the run log, for other replicas and the next start. Agents and
     /// watchers do not see it. A run with a record continues without watchers.
     pub record: Option<Arc<Value>>,
+    /// The version of the surface's protocol that the caller declares. A watcher that declares none reads the run in this
+    /// version.
+    pub protocol_version: Option<ByteString>,
 }
 
 impl RunInput {
@@ -172,6 +175,7 @@ impl RunInput {
             resume: Vec::new(),
             forwarded: Value::Null,
             record: None,
+            protocol_version: None,
         }
     }
 

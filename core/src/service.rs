@@ -223,6 +223,20 @@ pub trait RunService: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(None)))
     }
 
+    /// Returns the protocol version that the caller declared when it started a run. Returns `None` if it declared none, or if
+    /// the service does not keep it.
+    ///
+    /// # Errors
+    ///
+    /// As [`agent_of`](Self::agent_of).
+    fn version_of<'a>(
+        &'a self,
+        _caller: &'a Caller,
+        _run: &'a RunId,
+    ) -> BoxFuture<'a, Result<Option<String>, ServiceError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Opens a run whose events the caller publishes.
     ///
     /// # Errors

@@ -41,7 +41,7 @@ pub type UniqueBits = Arc<dyn Fn() -> std::io::Result<u128> + Send + Sync>;
 /// Returns an error if the operating system has no source of randomness.
 pub fn random_bits() -> std::io::Result<u128> {
     let mut bits = [0; 16];
-    getrandom::fill(&mut bits)?;
+    getrandom::fill(&mut bits).map_err(|error| std::io::Error::other(error.to_string()))?;
     Ok(u128::from_ne_bytes(bits))
 }
 

@@ -48,6 +48,14 @@ impl RunService for Runs {
         Box::pin(async move { self.find_run(caller, run).await.map(|state| Some(state.meta.agent)) })
     }
 
+    fn version_of<'a>(
+        &'a self,
+        caller: &'a Caller,
+        run: &'a RunId,
+    ) -> BoxFuture<'a, Result<Option<String>, ServiceError>> {
+        Box::pin(Runs::version_of(self, caller, run))
+    }
+
     fn start(
         &self,
         caller: &Caller,

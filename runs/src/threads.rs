@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use aqueduct_core::service::{Caller, ServiceError};
 use aqueduct_core::{Role, RunId, RunInput, ThreadId};
 use aqueduct_runlog::{Lease, LogError, Note, RunLog, RunMeta, RunQuery, RunState};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::extension::OF_EXTENSION;
 use crate::runs::{Runs, refuse};
@@ -26,14 +26,25 @@ const PAGE: usize = 256;
 /// The member of a note that holds the record of the surface. Inputs of AG-UI have none of that name.
 const RECORD: &str = "aqueduct.record";
 
-/// Adds the record of the surface to the note of an input.
-fn with_record(asked: Option<Value>, record: Option<&Value>) -> Option<Value> {
-    let Some(record) = record else { return asked };
-    let mut note = asked.unwrap_or_else(|| json!({}));
-    if let Some(members) = note.as_object_mut() {
-        members.insert(RECORD.to_owned(), record.clone());
+/// The member of a note that holds the protocol version that the caller of the run declared.
+const VERSION: &str = "aqueduct.version";
+
+/// Adds a member to the note of an input, which is created for it.
+fn insert(note: &mut Option<Value>, member: &str, value: Value) {
+    if let Some(members) = note.get_or_insert_with(|| json!({})).as_object_mut() {
+        members.insert(member.to_owned(), value);
     }
-    Some(note)
+}
+
+/// Adds the facts of the surface to the note of an input: the record and the declared version.
+fn with_surface(mut asked: Option<Value>, input: &RunInput) -> Option<Value> {
+    if let Some(record) = input.record.as_deref() {
+        insert(&mut asked, RECORD, record.clone());
+    }
+    if let Some(version) = &input.protocol_version {
+        insert(&mut asked, VERSION, Value::from(version.to_string()));
+    }
+    asked
 }
 
 /// The run of each thread that stores the history before it, by principal and thread. The index only saves space: a
@@ -75,17 +86,14 @@ impl Runs {
             None => None,
         };
         if let Some(left) = left {
-            let noted = asked.get_or_insert_with(|| Value::Object(Map::new()));
-            if let Some(noted) = noted.as_object_mut() {
-                noted.insert(OF_EXTENSION.to_owned(), left);
-            }
+            insert(&mut asked, OF_EXTENSION, left);
         }
-        self.note(lease, with_record(asked, input.record.as_deref())).await;
+        self.note(lease, with_surface(asked, input)).await;
     }
 
-    /// Stores only the record of a run.
+    /// Stores only the facts of the surface that starts a run.
     pub(crate) async fn note_record(&self, lease: &Lease, input: &RunInput) {
-        self.note(lease, with_record(None, input.record.as_deref())).await;
+        self.note(lease, with_surface(None, input)).await;
     }
 
     /// Stores a note beside the run; logs a warning if the log refuses it.
@@ -114,6 +122,17 @@ impl Runs {
             Err(LogError::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns the protocol version that the caller of a run declared. Returns `None` if it declared none.
+    ///
+    /// # Errors
+    ///
+    /// Returns a refusal of kind `NotFound` if the caller has no such run, and of kind `Unavailable` if the log cannot be read.
+    pub async fn version_of(&self, caller: &Caller, run: &RunId) -> Result<Option<String>, ServiceError> {
+        let state = self.find_run(caller, run).await?;
+        let note = self.run_log().input(&state.meta.run_id).await.map_err(|error| refuse(&error))?;
+        Ok(note.and_then(|note| note.get(VERSION)?.as_str().map(str::to_owned)))
     }
 
     /// Returns the runs of a thread of this caller, oldest first.

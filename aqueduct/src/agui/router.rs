@@ -156,7 +156,7 @@ async fn complete(
 struct WatchQuery {
     /// Only events with higher numbers are sent.
     after: Option<u64>,
-    /// The AG-UI version of the watcher.
+    /// The AG-UI version of the watcher; by default the one that the run was started with.
     protocol_version: Option<String>,
 }
 
@@ -172,14 +172,20 @@ async fn watch(
     };
     let run = RunId::from(run);
     let (parts, _) = request.into_parts();
-    let declared = query.protocol_version.as_deref();
     // An encoder without the settings of the agent, or without what the watcher has seen, would send other events.
     let state = match shared.runs.find_run(&caller(&parts), &run).await {
         Ok(state) => state,
         Err(error) => return Refusal::from(error).into_response(),
     };
-    let encoding = negotiate(accept(&parts.headers), declared);
-    let mut encoder = Box::new(shared.protocol.watcher(&state.meta.agent, declared, encoding));
+    let declared = match query.protocol_version {
+        Some(declared) => Some(declared),
+        None => match shared.runs.version_of(&caller(&parts), &run).await {
+            Ok(declared) => declared,
+            Err(error) => return Refusal::from(error).into_response(),
+        },
+    };
+    let encoding = negotiate(accept(&parts.headers), declared.as_deref());
+    let mut encoder = Box::new(shared.protocol.watcher(&state.meta.agent, declared.as_deref(), encoding));
     let last_id = parts.headers.get("last-event-id").and_then(|id| EventPosition::parse(id.to_str().ok()?));
     let seen = last_id.map_or_else(|| query.after.unwrap_or(0), |position| position.after());
     if let Err(refusal) = threads::catch_up(&shared, &state, seen, &mut encoder).await {

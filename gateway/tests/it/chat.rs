@@ -3,7 +3,6 @@
 #![cfg(target_os = "linux")]
 
 use std::io::{Read as _, Write as _};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 mod mistakes;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use aqueduct_gateway::config::{AgentSource, Config, ConfigError, Location, LogLevel, load};
 

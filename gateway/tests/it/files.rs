@@ -1,8 +1,6 @@
 //! Files fit together: what `record` writes is read by every command, a wrong dialect is an error, findings have formats for
 //! machines, and streams are compared by content.
 
-use std::path::PathBuf;
-
 use serde_json::Value;
 
 use crate::program::{aqueduct, code, root, text};

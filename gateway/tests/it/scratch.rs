@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Creates a folder that no other test uses.
-pub fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scratch").join(name);

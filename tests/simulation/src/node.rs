@@ -239,7 +239,7 @@ impl Node {
         let nonce = self.nonce();
         let run = meta.run_id.clone();
         let lease = self.call(|server, at| server.open(at, meta.clone(), until, nonce)).await?;
-        self.note(|| format!("open {}: {:?}", run, lease.as_ref().map(|lease| lease.epoch)));
+        self.note(|| format!("open {run}: {:?}", lease.as_ref().map(|lease| lease.epoch)));
         let lease = lease?;
         self.take_pen(&lease, 0);
         Ok(lease)
@@ -249,7 +249,7 @@ impl Node {
         let nonce = self.nonce();
         let taken = self.call(|server, at| server.take_over(at, &run, now, until, nonce)).await?;
         self.note(|| {
-            format!("take over {}: {:?}", run, taken.as_ref().map(|(lease, head)| (lease.epoch, *head)))
+            format!("take over {run}: {:?}", taken.as_ref().map(|(lease, head)| (lease.epoch, *head)))
         });
         let (lease, head) = taken?;
         self.take_pen(&lease, head);
@@ -266,7 +266,7 @@ impl Node {
             match self.call(|server, at| server.append(at, lease, first, events, time)).await?? {
                 Appended::Head(head) => return Ok(head),
                 Appended::Behind(behind) => {
-                    self.note(|| format!("{} lost events after {behind}", run));
+                    self.note(|| format!("{run} lost events after {behind}"));
                     let lost = LogError::Lost { run: run.clone(), from: behind + 1 };
                     let skipped = behind.checked_sub(pen.from).ok_or(lost)?;
                     let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
@@ -391,7 +391,7 @@ impl RunLog for Node {
     fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {
         let (run, nonce) = (run.clone(), self.nonce());
         Box::pin(async move {
-            self.note(|| format!("control {}: {}", run, kind(&message)));
+            self.note(|| format!("control {run}: {}", kind(&message)));
             self.call(|server, at| server.control(at, &run, message.clone(), nonce)).await?
         })
     }

@@ -69,6 +69,7 @@ pub fn input_from_proto(input: proto::RunInput, depth: JsonDepth) -> Result<RunI
             .collect::<Result<_, _>>()?,
         forwarded: value("input.forwarded_json", input.forwarded_json.as_ref())?,
         record: None,
+        protocol_version: None,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Wrong configurations: each gives exactly one error, with file, line, key and what to do.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use aqueduct_gateway::config::{ConfigError, Location, load};
 

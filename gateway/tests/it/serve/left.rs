@@ -1,6 +1,6 @@
 //! Runs that are left: what becomes of them, on a clock that the test turns.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Client certificates: a name in a certificate proves a principal, over every surface; and a certificate that names none
 //! proves nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use aqueduct_adapter_a2a::call::{Call, SendMessage, user_message};
 use aqueduct_adapter_a2a::card::Endpoint;

@@ -1,7 +1,6 @@
 //! Quotas: what one principal or one address may use at once, on every surface; and that others are served meanwhile.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use aqueduct_adapter_a2a::call::{Call, SendMessage, user_message};

@@ -1,7 +1,7 @@
 //! Several gateways on one log, in one process: who drives a run, who may stop it, and who ends it when its gateway is
 //! gone. With real processes and a real Redis: `tests/it/interop/runlog/`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use aqueduct_core::testing::InvariantChecker;

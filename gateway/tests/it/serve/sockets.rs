@@ -40,7 +40,13 @@ async fn a_run_over_a_socket_has_the_events_of_a_run_over_http() {
 /// Each agent is shown with its configured settings, over a socket as over HTTP, started or watched.
 #[tokio::test]
 async fn settings_of_an_agent_hold_on_a_socket() {
-    for settings in ["", "dialect = \"1.0\"\n", "intermediate = \"text\"\n", "subagents = \"hidden\"\n"] {
+    for (settings, version) in [
+        ("", None),
+        ("", Some("1.0")),
+        ("dialect = \"1.0\"\n", None),
+        ("intermediate = \"text\"\n", None),
+        ("subagents = \"hidden\"\n", Some("1.0")),
+    ] {
         let script = format!("{}/scripts/demo-failure.toml", root().display());
         let toml = format!("[agents.a]\n{settings}script.file = \"{script}\"\n");
         let served = serve(&toml, &[]).await;
@@ -50,7 +56,7 @@ async fn settings_of_an_agent_hold_on_a_socket() {
             let mut run = if watched {
                 client.watch("r", 0).await.unwrap()
             } else {
-                client.start(Some("a"), &input("r", None).to_string()).await.unwrap()
+                client.start(Some("a"), &input("r", version).to_string()).await.unwrap()
             };
             let mut events: Vec<Value> = Vec::new();
             while let Some(event) = run.next().await {
@@ -60,7 +66,7 @@ async fn settings_of_an_agent_hold_on_a_socket() {
         }
         let again = served.get("/runs/r/events").await;
         let told = payloads(&String::from_utf8_lossy(again.body()));
-        assert_eq!(seen, [told.clone(), told], "{settings}");
+        assert_eq!(seen, [told.clone(), told], "{settings} {version:?}");
     }
 }
 

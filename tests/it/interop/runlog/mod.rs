@@ -15,6 +15,7 @@ mod publishers;
 mod races;
 pub(super) mod replicas;
 mod sentinel;
+mod served;
 pub(super) mod server;
 mod stopped;
 mod taken_up;

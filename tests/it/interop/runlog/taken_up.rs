@@ -15,7 +15,7 @@ const RUNS: usize = 8;
 const WORDS: usize = 100;
 
 /// A scripted agent on the SDK.
-fn agent() -> Program {
+pub(super) fn agent() -> Program {
     let python = variable("AQUEDUCT_INTEROP_A2A_PY_1_3");
     let script = variable("AQUEDUCT_INTEROP_A2A_SCRIPTS").join("server_1_3.py");
     Program::start(python, &["-B", script.to_str().unwrap()])

@@ -116,6 +116,10 @@ impl MuxSession {
                 // Access is checked first, because the encoding would reveal the agent of the run.
                 let events = service.watch(&caller, &id, after).await?;
                 let agent = service.agent_of(&caller, &id).await?.unwrap_or_default();
+                let declared = match declared {
+                    Some(declared) => Some(declared),
+                    None => service.version_of(&caller, &id).await?,
+                };
                 let mut encoder = protocol.encoder(&agent, declared.as_deref(), encoding);
                 if encoder.has_state() && after > 0 {
                     catch_up(service.watch(&caller, &id, 0).await, after, &mut *encoder).await?;

@@ -1,6 +1,5 @@
 //! Sub-agents that the gateway serves itself: scripts, AG-UI agents and A2A agents with `a2a.expose = "serve"`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use aqueduct_transport_http::{Client, ClientConfig};

@@ -26,12 +26,9 @@ const CLEANED: [&str; 15] = [
     "xtask/",
 ];
 
-/// Folders and files whose Markdown is free of the phrases, beside the two pages of [`NOT_YET`].
+/// Folders and files whose Markdown is free of the phrases.
 const PAGES: [&str; 7] =
     ["docs/", "sdk/", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md"];
-
-/// Pages of [`PAGES`] that still contain some.
-const NOT_YET: [&str; 2] = ["docs/performance.md", "docs/testing.md"];
 
 /// The definition of `aqueduct.v1`. The other .proto files are those of their protocols.
 const PUBLIC_PROTO: &str = "transport-grpc/proto/aqueduct/v1/agent_stream.proto";
@@ -112,7 +109,7 @@ fn is_checked(file: &TextFile) -> bool {
 
 fn is_page(file: &TextFile) -> bool {
     let is_listed = PAGES.iter().any(|page| file.path.starts_with(page));
-    is_listed && file.has_extension("md") && !NOT_YET.contains(&file.path.as_str())
+    is_listed && file.has_extension("md")
 }
 
 /// Returns the text of a line that is a comment.

@@ -4,7 +4,7 @@
 //! first    tools fmt tidy build                              one after the other; peers are installed beside them
 //! front    tests interop                                     what runs and waits
 //! beside   clippy codegen rustdoc doctests features          what compiles or computes, with the processor that the front
-//!          wasm counts simulation fuzz                       leaves idle
+//!          counts simulation fuzz                            leaves idle
 //! ```
 //!
 //! Cheap steps come first, so that a small mistake costs seconds. The front starts what `build` has built without a call of cargo,

@@ -4,9 +4,12 @@
 //! Each needs a tool that a machine may lack. A missing tool is named with the command that installs it, and the step is
 //! skipped.
 
+use std::path::Path;
+
 use anyhow::{Result, bail};
 
-use crate::interop::EVERYTHING;
+use crate::interop::{EVERYTHING, peers};
+use crate::invocation::Invocation;
 use crate::project::Project;
 
 /// The packages that must not need an operating system: the canonical model and the adapters.
@@ -18,19 +21,41 @@ const WASM: &str = "wasm32-unknown-unknown";
 
 /// Builds core and the adapters for a target without an operating system.
 pub(super) fn check_wasm(project: &Project) -> Result<()> {
-    let folder = crate::invocation::Invocation::new("rustc", project.root())
-        .args(["--print", "target-libdir", "--target", WASM])
-        .output()?;
-    if !std::path::Path::new(folder.trim()).is_dir() {
+    let print = ["--print", "target-libdir", "--target", WASM];
+    let folder = Invocation::new("rustc", project.root()).args(print).output()?;
+    let call = if Path::new(folder.trim()).is_dir() {
+        project.cargo(["check"])
+    } else if let Some(cargo) = debian_cargo(project)? {
+        cargo
+    } else {
         println!("    the target {WASM} is not installed: `rustup target add {WASM}`");
         return Ok(());
-    }
+    };
     let packages = SANS_IO.iter().flat_map(|name| ["--package", name]);
     let call =
-        project.cargo(["check", "--quiet", "--target", WASM, "--features", "aqueduct-adapter-agui/proto"]);
-    let call = call.args(packages);
+        call.args(["--quiet", "--target", WASM, "--features", "aqueduct-adapter-agui/proto"]).args(packages);
     println!("    {call}");
     call.run()
+}
+
+/// The compiler of Debian that browsers are built with, and the source of its standard library.
+const DEBIAN: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
+const DEBIAN_SOURCE: &str = "/usr/lib/rustlib/src/rust/library/std";
+
+/// Returns `cargo check` of Debian's compiler, which is installed where it can be, with a standard library that is compiled for
+/// the target: Debian has none for it. Returns `None` on other systems.
+fn debian_cargo(project: &Project) -> Result<Option<Invocation>> {
+    for package in DEBIAN.iter().filter(|_| !Path::new(DEBIAN_SOURCE).is_dir()) {
+        peers::debian_package(project.root(), package, "install the target by rustup instead")?;
+    }
+    if !Path::new(DEBIAN_SOURCE).is_dir() {
+        return Ok(None);
+    }
+    let target = project.metadata()?.target_directory()?.join("wasm");
+    let cargo = Invocation::new("/usr/bin/cargo", project.root());
+    let cargo = cargo.env("RUSTC", "/usr/bin/rustc").env("CARGO_TARGET_DIR", target.to_string_lossy());
+    // A standard library is compiled by unstable options alone.
+    Ok(Some(cargo.env("RUSTC_BOOTSTRAP", "1").args(["check", "-Zbuild-std=std,panic_abort"])))
 }
 
 /// Checks everything with the oldest compiler that the manifests name.
@@ -40,8 +65,7 @@ pub(super) fn check_oldest(project: &Project) -> Result<()> {
     let version =
         manifest.get("workspace").and_then(|table| table.get("package")?.get("rust-version")?.as_str());
     let Some(version) = version else { bail!("Cargo.toml names no `workspace.package.rust-version`") };
-    let rustup =
-        |args: &[&str]| crate::invocation::Invocation::new("rustup", project.root()).args(args.to_vec());
+    let rustup = |args: &[&str]| Invocation::new("rustup", project.root()).args(args.to_vec());
     if rustup(&["run", version, "cargo", "--version"]).output().is_err() {
         println!(
             "    Rust {version} is not installed: `rustup toolchain install {version} --profile minimal`"
@@ -70,8 +94,7 @@ pub(super) fn check_dependencies(project: &Project) -> Result<()> {
 
 /// Compares the public items of the libraries with those of the last release.
 pub(super) fn check_semver(project: &Project) -> Result<()> {
-    let tags =
-        crate::invocation::Invocation::new("git", project.root()).args(["tag", "--list", "v*"]).output();
+    let tags = Invocation::new("git", project.root()).args(["tag", "--list", "v*"]).output();
     let tags = tags.unwrap_or_default();
     let Some(last) = tags.lines().next_back() else {
         println!("    there is no release yet (no tag `v*`): nothing to compare with");

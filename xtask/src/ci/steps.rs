@@ -46,7 +46,6 @@ pub(crate) fn beside() -> Vec<Step> {
         Step { name: "rustdoc", run: document },
         Step { name: "doctests", run: |project| project.cargo(["test", "--doc"]).args(EVERYTHING).run() },
         Step { name: "features", run: features::check },
-        Step { name: "wasm", run: builds::check_wasm },
         Step { name: "counts", run: bench::check_counts },
         Step { name: "simulation", run: |project| simulate::run(project, &Worlds::of_ci()) },
         Step { name: "fuzz", run: |project| fuzz::run(project, &Fuzzing::of_ci()) },
@@ -56,6 +55,7 @@ pub(crate) fn beside() -> Vec<Step> {
 /// Returns the steps that take long, or need more than CI has.
 pub(crate) fn nightly() -> Vec<Step> {
     vec![
+        Step { name: "wasm", run: builds::check_wasm },
         Step { name: "oldest-compiler", run: builds::check_oldest },
         Step { name: "dependencies", run: builds::check_dependencies },
         Step { name: "semver", run: builds::check_semver },

@@ -121,12 +121,17 @@ impl Server {
 
     /// Has a line answered by the server. What it answers is not looked at, but for errors.
     pub(in crate::interop) fn tell(&self, line: &str) {
+        self.try_tell(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+
+    /// As [`tell`](Self::tell), with the error that the server answers.
+    pub(in crate::interop) fn try_tell(&self, line: &str) -> Result<(), String> {
         use std::io::{BufRead as _, BufReader, Write as _};
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
         let mut answer = String::new();
         BufReader::new(stream).read_line(&mut answer).unwrap();
-        assert!(!answer.starts_with('-'), "{line}: {answer}");
+        if answer.starts_with('-') { Err(answer) } else { Ok(()) }
     }
 
     /// Sends it a signal.

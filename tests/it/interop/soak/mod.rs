@@ -42,6 +42,9 @@ const POSTED: usize = 4;
 /// server that was away is not swept for another lease.
 const HANGS_AFTER: Duration = Duration::from_secs(60);
 
+/// How long a fail-over waits for the replica of a server that was killed.
+const CATCHES_UP: Duration = Duration::from_secs(10);
+
 /// Connections to the agent are kept for the next request for 60 s, up to 32 for each way to call it.
 const IDLE: Duration = Duration::from_secs(90);
 
@@ -190,10 +193,19 @@ impl World {
         "Redis killed"
     }
 
-    /// The other server leads, with all that the first one had.
+    /// The other server leads, with all that the first one had. A replica that has not caught up after an earlier fault cannot
+    /// lead: the leader refuses.
     fn fail_over(&mut self) -> &'static str {
         let (old, new) = (self.leader, 1 - self.leader);
-        self.servers[old].tell(&format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 5000", self.servers[new].port()));
+        let command = format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 5000", self.servers[new].port());
+        let begun = Instant::now();
+        while let Err(refused) = self.servers[old].try_tell(&command) {
+            assert!(refused.contains("not online"), "{refused}");
+            if begun.elapsed() > CATCHES_UP {
+                return "Redis without a replica to fail over to";
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
         let begun = Instant::now();
         while !self.servers[new].is_leader() && begun.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(20));

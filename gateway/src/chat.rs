@@ -15,6 +15,7 @@ mod answer;
 pub(crate) mod interrupts;
 mod lines;
 mod markdown;
+mod replies;
 mod screen;
 mod style;
 mod target;
@@ -24,22 +25,20 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use aqueduct_core::event::RunFinished;
 use aqueduct_core::service::{Caller, EventStream, RunService as _};
 use aqueduct_core::{
-    BlockEvent, Channel, ContentBlock, InterruptReply, Message, Role, RunId, RunInput, RunMerger, RunOutcome,
+    BlockEvent, Channel, ContentBlock, Message, Role, RunId, RunInput, RunMerger, RunOutcome,
 };
 use futures_util::StreamExt as _;
-use serde_json::{Map, Value};
 
 use crate::cli::{OutputForm, RunArgs};
 use crate::config::{Config, OnDisconnect};
 use crate::exit;
 use crate::progress::Progress;
 use crate::service::{Gateway, now};
-use answer::Field;
 pub(crate) use interrupts::Interrupts;
 use lines::{Line, Lines};
+use replies::Answers;
 pub(crate) use target::{a2a, caller, client, dress, find_card, one_agent, resolve};
 use view::View;
 
@@ -150,12 +149,9 @@ impl ChatSession {
     /// There is no agent of that name, or the configuration cannot be started (a certificate, a script or a log
     /// that is missing).
     fn new(mut config: Config, name: &str, form: OutputForm) -> anyhow::Result<Self> {
-        // The user of a command can read the configuration and its secrets, so access control would have no effect.
-        config.server.tokens.clear();
         let agent = config.agents.get_mut(name).with_context(|| {
             format!("there is no agent {name}: name one of the configuration, or give a URL")
         })?;
-        agent.tokens.clear();
         // The terminal is the only watcher: a run without it would go on unseen.
         agent.on_disconnect = OnDisconnect::Cancel;
         Ok(Self {
@@ -328,84 +324,6 @@ impl ChatSession {
             answers.filter(|message| message.channel == Channel::Answer && message.role != Role::User),
         );
     }
-
-    /// Prompts for the replies to all interrupts of a run, one after the other. Replies are sent only if every
-    /// interrupt has one.
-    async fn answers(&mut self, finished: &RunFinished, out: &mut dyn Write) -> anyhow::Result<Answers> {
-        let mut replies = Vec::new();
-        for pending in &finished.interrupts {
-            let field = Field::answer(pending.interrupt.response_schema.as_ref());
-            let payload = match self.answer(&field, out).await? {
-                Ok(payload) => payload,
-                Err(left) => return Ok(left),
-            };
-            replies.push(InterruptReply { id: pending.interrupt.id.clone(), resolved: true, payload });
-        }
-        Ok(Answers::Given(replies))
-    }
-
-    /// Prompts for the reply to one interrupt: a line, or a line for each member of an object. Input that does
-    /// not fit is prompted for again at a terminal; from a pipe it is an error. The outer result is for errors
-    /// of the terminal, the inner one for an input that ended.
-    async fn answer(
-        &mut self,
-        field: &Field,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Result<Option<Value>, Answers>> {
-        let members = field.members();
-        loop {
-            let line = match self.ask(field).await? {
-                Ok(line) => line,
-                Err(left) => return Ok(Err(left)),
-            };
-            // An empty line selects the prompts for the members below.
-            if line.is_empty() && !members.is_empty() {
-                break;
-            }
-            match field.read(&line) {
-                Ok(value) => return Ok(Ok(value)),
-                Err(what) => self.complain(&what, out)?,
-            }
-        }
-        let mut object = Map::new();
-        for member in &members {
-            loop {
-                let line = match self.ask(member).await? {
-                    Ok(line) => line,
-                    Err(left) => return Ok(Err(left)),
-                };
-                match member.read(&line) {
-                    Ok(Some(value)) => drop(object.insert(member.name.clone(), value)),
-                    Ok(None) => {}
-                    Err(what) => {
-                        self.complain(&what, out)?;
-                        continue;
-                    }
-                }
-                break;
-            }
-        }
-        Ok(Ok(Some(Value::Object(object))))
-    }
-
-    /// Prompts for one line, with a hint about the expected value.
-    async fn ask(&mut self, field: &Field) -> anyhow::Result<Result<String, Answers>> {
-        let hint = field.hint();
-        let prompt = if hint.is_empty() { "> ".to_owned() } else { format!("{hint} > ") };
-        Ok(match self.lines.next(&prompt, false, &mut self.interrupts).await? {
-            Line::Text(line) => Ok(line),
-            Line::End => Err(Answers::None),
-            Line::Stopped => Err(Answers::Stopped),
-        })
-    }
-
-    /// Reports input that does not fit. Returns an error if no person can correct it.
-    fn complain(&self, what: &str, out: &mut dyn Write) -> anyhow::Result<()> {
-        // A pipe cannot correct its reply.
-        anyhow::ensure!(self.lines.is_terminal(), "the answer does not fit: {what}");
-        writeln!(out, "{what}")?;
-        Ok(())
-    }
 }
 
 /// The interval of progress updates while no event arrives.
@@ -424,14 +342,4 @@ enum Watched {
 /// Returns `true` for the end of a run that waits for a reply.
 fn asks(end: &BlockEvent) -> bool {
     matches!(end, BlockEvent::RunFinished(finished) if finished.outcome == RunOutcome::Interrupted)
-}
-
-/// The result of prompting for replies.
-enum Answers {
-    /// A reply to every interrupt.
-    Given(Vec<InterruptReply>),
-    /// The input has ended: no reply can be entered.
-    None,
-    /// Ctrl-C.
-    Stopped,
 }

@@ -36,6 +36,11 @@ pub fn command(
     out: &mut dyn Write,
     notes: &mut dyn Write,
 ) -> exit::Code {
+    if args.left == "-" && args.right == "-" {
+        let message = "standard input can be only one of the two streams: save the other one in a file";
+        writeln!(notes, "aqueduct diff: {message}").ok();
+        return exit::USAGE;
+    }
     let read = |target: &str, input: &mut dyn Read| runs_of(target, args.from, input);
     let both = read(&args.left, input).and_then(|left| Ok((left, read(&args.right, input)?)));
     match both {

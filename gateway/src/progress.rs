@@ -22,8 +22,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// Starts the clock. Nothing is written before [`PATIENCE`].
     pub(crate) fn new() -> Self {
-        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-        let is_shown = std::io::stderr().is_terminal() && !is_dumb;
+        let is_shown = std::io::stderr().is_terminal() && !is_dumb();
         Self { is_shown, begun: Instant::now(), written: None }
     }
 
@@ -62,6 +61,11 @@ impl Progress {
             }
         }
     }
+}
+
+/// Returns `true` for a terminal without escape sequences.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
 }
 
 impl Drop for Progress {

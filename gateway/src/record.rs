@@ -135,15 +135,13 @@ struct Asked {
 ///
 /// The agent is not configured, cannot be reached, or refuses the request. The message ends with the code of
 /// the failure, such as `(upstream_unauthorized)`.
-async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Result<Asked> {
+async fn ask(args: &RecordArgs, config: Config, name: &str) -> anyhow::Result<Asked> {
     let thread = format!("record-{}", now().0);
     let input = RunInput::prompt(thread.clone(), format!("{thread}-1"), &args.prompt);
     let agent = config
         .agents
-        .get_mut(name)
+        .get(name)
         .with_context(|| format!("there is no agent {name}: name one of the configuration, or give a URL"))?;
-    // The user of a command reads the configuration anyway, so access control has no effect here.
-    agent.tokens.clear();
     let mut request = AgentRequest::new(input);
     request.context = Arc::new(Forwarded::from_pairs(args.reach.caller.headers.clone()));
     let failed =
@@ -183,11 +181,10 @@ async fn ask(args: &RecordArgs, mut config: Config, name: &str) -> anyhow::Resul
 /// this process.
 async fn as_events(
     args: &RecordArgs,
-    mut config: Config,
+    config: Config,
     name: &str,
     request: AgentRequest,
 ) -> anyhow::Result<Asked> {
-    config.server.tokens.clear();
     let service = Gateway::new(config)?;
     let input = Arc::unwrap_or_clone(request.input);
     let started = service.runs().start(&chat::caller(&args.reach.caller), name, input).await?;

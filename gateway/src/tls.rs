@@ -7,6 +7,7 @@ pub(crate) use aqueduct_transport_http::tls::{Authorities, TlsError};
 use aqueduct_transport_http::tls::{ClientTls, Identity, ServerTls};
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::PathBuf;
 
 use crate::config;
 
@@ -26,15 +27,21 @@ pub(crate) fn of_client(files: Option<&config::ClientTls>) -> Result<ClientTls, 
     Ok(ClientTls { authorities, identity })
 }
 
-/// Returns a hash of the certificate files of an agent; files that cannot be read count as empty. A reload
-/// compares it, to rebuild agents whose files have changed under the same names. Not stable between builds.
-pub(crate) fn fingerprint(files: Option<&config::ClientTls>) -> u64 {
+/// Returns the files of an agent that are read when it is built: certificates, their keys, and `card_keys`.
+pub(crate) fn files_of(agent: &config::Agent) -> impl Iterator<Item = &PathBuf> {
+    let tls = agent.tls.iter().flat_map(|tls| {
+        let (chain, key) = tls.identity.as_ref().map(|(chain, key)| (chain, key)).unzip();
+        [tls.ca.as_ref(), chain, key].into_iter().flatten()
+    });
+    tls.chain(&agent.card_keys)
+}
+
+/// Returns a hash of the content of [`files_of`]; files that cannot be read count as empty. A reload compares it, to
+/// rebuild agents whose files have changed under the same names. Not stable between builds.
+pub(crate) fn fingerprint(agent: &config::Agent) -> u64 {
     let mut hasher = DefaultHasher::new();
-    if let Some(config::ClientTls { ca, identity }) = files {
-        let identity = identity.iter().flat_map(|(chain, key)| [chain, key]);
-        for file in ca.iter().chain(identity) {
-            std::fs::read(file).unwrap_or_default().hash(&mut hasher);
-        }
+    for file in files_of(agent) {
+        std::fs::read(file).unwrap_or_default().hash(&mut hasher);
     }
     hasher.finish()
 }

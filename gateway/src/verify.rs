@@ -94,18 +94,26 @@ async fn verify_url(args: &VerifyArgs) -> anyhow::Result<Findings> {
     let opened = client.open_bytes(request, sse::is_event_stream);
     let (_, mut bytes) = progress.during("waiting for the agent", opened).await?;
     let mut verifier = verifier(args);
-    let mut events = 0;
+    let (mut events, mut decoder) = (0, sse::Decoder::new(sse::DecodeLimits::default()));
     while let Some(chunk) = progress.during("the agent streams", bytes.next()).await {
         match chunk {
             Ok(chunk) => {
-                events += memchr::memmem::find_iter(&chunk, b"data:").count();
                 verifier.handle_bytes(&chunk);
+                decoder.handle_chunk(chunk);
+                events += complete_events(&mut decoder);
             }
             // A broken connection is a stream without an end, which the verifier reports.
             Err(_) => break,
         }
     }
+    decoder.handle_eof();
+    events += complete_events(&mut decoder);
     Ok(Findings { target: args.target.clone(), found: verifier.handle_end(), lines: Vec::new(), events })
+}
+
+/// Returns the number of events that are complete by now. A chunk may begin and end anywhere in an event.
+fn complete_events(decoder: &mut sse::Decoder) -> usize {
+    std::iter::from_fn(|| decoder.poll_event()).flatten().count()
 }
 
 /// Converts the dialect of the command line into the one of the adapter.

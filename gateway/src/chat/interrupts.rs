@@ -1,8 +1,7 @@
 //! A listener for repeated Ctrl-C. A new listener for each wait would miss a signal between two waits.
 //!
 //! From the first listener on, Ctrl-C no longer ends the process by itself: the code that waits has to react to
-//! every one of them. On Unix, waiting is cancel-safe: a signal that arrives while nothing waits is returned by
-//! the next wait. Elsewhere each wait registers again.
+//! every one of them. Waiting is cancel-safe: a signal that arrives while nothing waits is returned by the next wait.
 
 use std::io::Result;
 
@@ -11,6 +10,8 @@ use std::io::Result;
 pub(crate) struct Interrupts {
     #[cfg(unix)]
     signal: tokio::signal::unix::Signal,
+    #[cfg(not(unix))]
+    signal: tokio::signal::windows::CtrlC,
 }
 
 impl Interrupts {
@@ -19,16 +20,14 @@ impl Interrupts {
         Ok(Self {
             #[cfg(unix)]
             signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?,
+            #[cfg(not(unix))]
+            signal: tokio::signal::windows::ctrl_c()?,
         })
     }
 
     /// Waits for the next Ctrl-C.
     pub(crate) async fn next(&mut self) {
-        #[cfg(unix)]
-        let received = self.signal.recv().await.is_some();
-        #[cfg(not(unix))]
-        let received = tokio::signal::ctrl_c().await.is_ok();
-        if !received {
+        if self.signal.recv().await.is_none() {
             // Signals cannot be received any more: the system ends the program.
             std::future::pending::<()>().await;
         }

@@ -52,7 +52,7 @@ impl Lines {
     /// Detects the terminal and loads the history. A history that cannot be read is an empty one.
     pub(super) fn new() -> Self {
         let is_terminal = std::io::stdin().is_terminal();
-        let can_edit = is_terminal && std::io::stdout().is_terminal() && !super::style::is_dumb();
+        let can_edit = is_terminal && std::io::stdout().is_terminal() && !crate::progress::is_dumb();
         let history = history_file();
         let editor = can_edit.then(|| {
             let config = Config::builder().max_history_size(KEPT).ok()?.auto_add_history(false).build();

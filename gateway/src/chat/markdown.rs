@@ -11,10 +11,7 @@
 //! text was cut into deltas. Inside code no character is a mark. A style that is opened and never closed lasts
 //! until the end of the block. Not here: tables and links, which are written unchanged.
 
-const BOLD: &str = "\u{1b}[1m";
-const ITALIC: &str = "\u{1b}[3m";
-const CODE: &str = "\u{1b}[36m";
-const PLAIN: &str = "\u{1b}[0m";
+use super::style::{BOLD, CYAN as CODE, ITALIC, PLAIN};
 
 /// Writes Markdown for one block of text, character by character.
 ///

@@ -25,17 +25,8 @@ use aqueduct_core::{BlockEvent, BlockHead, Channel, Lane, LaneId, LaneOutcome, R
 use tokio::time::Instant;
 
 use super::markdown::Markdown;
-use super::style::Style;
+use super::style::{CYAN, DIM, RED, Style};
 use custom::{about, printable};
-
-/// Thinking, intermediate text, names of agents, and what lanes do.
-const DIM: &str = "\u{1b}[2m";
-/// Failures and cancelled runs.
-const RED: &str = "\u{1b}[31m";
-/// Tool calls, results, artifacts, files and interrupts.
-const CYAN: &str = "\u{1b}[36m";
-/// Resets all styles.
-const PLAIN: &str = "\u{1b}[0m";
 
 /// How long the speaker may pause while other blocks wait. Models pause for less between words; people notice more.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -150,7 +141,7 @@ impl Screen {
             BlockEvent::RunFinished(end) => {
                 self.flush_all(out)?;
                 if end.outcome == RunOutcome::Cancelled {
-                    self.paint(RED, "cancelled\n", out)
+                    self.style.paint(RED, "cancelled\n", out)
                 } else {
                     Ok(())
                 }
@@ -160,7 +151,7 @@ impl Screen {
                 let failure = &end.failure;
                 let words =
                     format!("failed ({}): {}\n", printable(&failure.code), printable(&failure.message));
-                self.paint(RED, &words, out)
+                self.style.paint(RED, &words, out)
             }
             _ => Ok(()),
         }
@@ -330,11 +321,11 @@ impl Screen {
         let name = block.origin.metadata.as_ref().and_then(|metadata| metadata.get(ARTIFACT_NAME)?.as_str());
         if let Some(name) = name.filter(|_| block.continues.is_none()) {
             self.name(&block.lane, out)?;
-            self.paint(CYAN, &format!("artifact {}\n", printable(name)), out)?;
+            self.style.paint(CYAN, &format!("artifact {}\n", printable(name)), out)?;
         }
         let indent = self.name(&block.lane, out)?;
         if block.kind == SpanKind::ToolUse {
-            self.paint(CYAN, &format!("→ {} ", printable(&block.tool_name)), out)?;
+            self.style.paint(CYAN, &format!("→ {} ", printable(&block.tool_name)), out)?;
         }
         Ok(indent)
     }
@@ -342,7 +333,7 @@ impl Screen {
     /// Writes text of a block, dimmed if it is not part of the answer.
     fn say(&self, block: &BlockHead, text: &str, out: &mut dyn Write) -> Result<()> {
         let is_aside = block.kind != SpanKind::Text || block.channel == Channel::Intermediate;
-        if is_aside { self.paint(DIM, text, out) } else { write!(out, "{text}") }
+        if is_aside { self.style.paint(DIM, text, out) } else { write!(out, "{text}") }
     }
 
     /// Writes a notice about an agent after the agent's text; at once if no other agent has an unfinished line.
@@ -372,7 +363,7 @@ impl Screen {
         let indent = self.name(lane, out)?;
         let mut text = Markdown::new(self.style.width, indent, false);
         let written = format!("{}{}", text.push(words), text.finish());
-        self.paint(colour, &format!("{written}\n"), out)
+        self.style.paint(colour, &format!("{written}\n"), out)
     }
 
     /// Writes the name of the agent and returns its columns. The run's own agent has no name on the screen.
@@ -381,7 +372,7 @@ impl Screen {
             return Ok(0);
         }
         let name = format!("[{}] ", printable(lane.name()));
-        self.paint(DIM, &name, out)?;
+        self.style.paint(DIM, &name, out)?;
         // A name that takes half of the line is not used as indent.
         let columns = name.chars().count();
         Ok(if columns * 2 < self.style.width { columns } else { 0 })
@@ -393,16 +384,6 @@ impl Screen {
         let rest = speaker.text.finish();
         self.say(&speaker.block, &rest, out)?;
         writeln!(out)
-    }
-
-    /// Writes text in a colour, or plain if the terminal has none.
-    fn paint(&self, colour: &str, text: &str, out: &mut dyn Write) -> Result<()> {
-        if !self.style.colours || text.is_empty() {
-            return write!(out, "{text}");
-        }
-        // The colour ends before the line break, or it would extend into the prompt of a shell.
-        let (body, end) = text.strip_suffix('\n').map_or((text, ""), |body| (body, "\n"));
-        write!(out, "{colour}{body}{PLAIN}{end}")
     }
 }
 

@@ -1,6 +1,21 @@
-//! Capabilities of standard output: colours, styles, width.
+//! Capabilities of standard output: colours, styles, width; and the escape sequences of colours and styles.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Result, Write};
+
+use crate::progress::is_dumb;
+
+/// Thinking, intermediate text, names of agents, and what lanes do.
+pub(super) const DIM: &str = "\u{1b}[2m";
+/// Failures and cancelled runs.
+pub(super) const RED: &str = "\u{1b}[31m";
+/// Tool calls, results, artifacts, files, interrupts and code.
+pub(super) const CYAN: &str = "\u{1b}[36m";
+/// Titles and strong text.
+pub(super) const BOLD: &str = "\u{1b}[1m";
+/// Emphasised text.
+pub(super) const ITALIC: &str = "\u{1b}[3m";
+/// Resets all styles.
+pub(super) const PLAIN: &str = "\u{1b}[0m";
 
 /// The width of a terminal that does not report one, in columns.
 const COLUMNS: usize = 80;
@@ -23,11 +38,16 @@ impl Style {
         let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self { colours: !is_plain && !is_dumb(), width: columns() }
     }
-}
 
-/// Returns `true` for a terminal without escape sequences.
-pub(super) fn is_dumb() -> bool {
-    std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
+    /// Writes text in a colour, or plain if the terminal has none.
+    pub(super) fn paint(self, colour: &str, text: &str, out: &mut dyn Write) -> Result<()> {
+        if !self.colours || text.is_empty() {
+            return write!(out, "{text}");
+        }
+        // The colour ends before the line break, or it would extend into the prompt of a shell.
+        let (body, end) = text.strip_suffix('\n').map_or((text, ""), |body| (body, "\n"));
+        write!(out, "{colour}{body}{PLAIN}{end}")
+    }
 }
 
 /// Returns the width: the variable `COLUMNS`, else what the terminal reports, else 80. Zero means unknown.

@@ -40,10 +40,19 @@ fn of_key(key: &Key) -> Value {
             schema.insert("description".to_owned(), key.about.clone().into());
         }
         if !key.default.is_empty() {
-            schema.insert("default".to_owned(), key.default.into());
+            let default = default_of(key.default, schema);
+            schema.insert("default".to_owned(), default);
         }
     }
     schema
+}
+
+/// Returns a default as a value of the type that `schema` describes: `true`, `5` and `[]` are text for keys of text
+/// alone.
+fn default_of(default: &str, schema: &Map<String, Value>) -> Value {
+    let is_text = schema.get("type").is_none_or(|kind| kind == "string");
+    let value = if is_text { None } else { serde_json::from_str(default).ok() };
+    value.unwrap_or_else(|| default.into())
 }
 
 /// Returns the schema of a value, derived from the description of its kind.

@@ -6,7 +6,7 @@
 //!                             └──┴─────────── not before the pause is over ◄────────────┘
 //! ```
 //!
-//! Only one fetch runs at a time: callers that need keys wait for it. After a failure the pause doubles, up to
+//! Only one fetch runs at a time: callers that need keys wait for it, and share the next one. After a failure the pause doubles, up to
 //! [`LONGEST_PAUSE`]; without a failure there are at most [`PER_MINUTE`] fetches per minute, so that made-up key ids
 //! cost an issuer little.
 
@@ -93,6 +93,8 @@ impl std::fmt::Debug for KeyStore {
 struct Fetched {
     /// The earliest time of the next fetch.
     next: Option<Instant>,
+    /// The start of the last fetch that succeeded.
+    begun: Option<Instant>,
     /// The time at which the keys become stale.
     stale: Option<Instant>,
     /// Failures since the last success; the pause doubles with each.
@@ -169,17 +171,20 @@ impl KeyStore {
     /// Fetches the keys, unless the pause or the limit per minute forbids it. A failure is logged, and the old keys
     /// stay.
     ///
-    /// A caller that waited for another fetch fetches again, within the limit per minute: it cannot know whether that
-    /// fetch contained its key.
+    /// Does nothing if a fetch that began during the call has succeeded: its keys are as new as those of another fetch
+    /// would be. So a burst of callers costs at most two fetches: the one under way, which may be too old for the
+    /// callers that wait, and the next one.
     pub(super) async fn refresh(&self) {
+        let called = Instant::now();
         let mut fetched = self.fetched.lock().await;
-        if !fetched.begin(Instant::now()) {
+        let now = Instant::now();
+        if fetched.begun.is_some_and(|begun| called <= begun) || !fetched.begin(now) {
             return;
         }
         match self.fetch().await {
             Ok(set) => {
                 self.replace(set);
-                (fetched.next, fetched.failures) = (None, 0);
+                (fetched.begun, fetched.next, fetched.failures) = (Some(now), None, 0);
                 fetched.stale = Some(Instant::now() + self.refresh);
             }
             Err(error) => {

@@ -31,7 +31,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
 use http::{HeaderValue, StatusCode, header};
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::routes::{Shared, json};
 use forms::FormsQuery;
@@ -150,8 +150,8 @@ async fn verify(State(shared): State<Shared>, request: Request) -> Response {
 
 /// Computes a response on the blocking pool, away from the threads that carry streams.
 ///
-/// At most [`AT_ONCE`] requests are worked on; further ones wait for a permit without their body in memory. If the
-/// caller disconnects, its place is released; work that has begun still runs to its end.
+/// At most [`AT_ONCE`] requests are worked on; further ones wait for a permit without their body in memory. Work that
+/// has begun runs to its end, and keeps its permit until then, also if the caller disconnects.
 async fn answer<Q: DeserializeOwned + Send + 'static>(
     shared: &Shared,
     request: Request,
@@ -162,17 +162,27 @@ async fn answer<Q: DeserializeOwned + Send + 'static>(
         // A caller without access to any agent is refused before the body is read.
         shared.gateway.runs().list_agents(&caller(&parts)).await?;
         // The body is read after the permit is acquired, so that the number of recordings in memory is limited.
-        let place = shared.inspector.room.acquire().await.map_err(|_| stopped())?;
+        let place = Arc::clone(&shared.inspector.room).acquire_owned().await.map_err(|_| stopped())?;
         let (_, body) = read_json(Request::from_parts(parts, body)).await?;
-        let worked = tokio::task::spawn_blocking(move || {
+        let parse_and_work = move || {
             let asked = serde_json::from_slice(&body).map_err(|error| Refusal::invalid(error.to_string()))?;
             work(asked)
-        });
-        let worked = worked.await.map_err(|_| stopped())?;
-        drop(place);
-        worked
+        };
+        run_blocking(place, parse_and_work).await?
     };
     answered.await.unwrap_or_else(Refusal::into_response)
+}
+
+/// Runs `work` on the blocking pool. The permit belongs to the work, which does not stop with this future.
+async fn run_blocking<T: Send + 'static>(
+    place: OwnedSemaphorePermit,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let worked = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        work()
+    });
+    worked.await.map_err(|_| stopped())
 }
 
 /// The refusal for work that panicked or was stopped with the runtime.
@@ -182,4 +192,25 @@ fn stopped() -> Refusal {
         "internal",
         "the request was stopped before it was answered: send it again",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_of_a_caller_that_disconnected_keeps_its_permit() {
+        let room = Arc::new(Semaphore::new(1));
+        let place = Arc::clone(&room).acquire_owned().await.unwrap();
+        let (end, wait) = mpsc::channel::<()>();
+        let answered = run_blocking(place, move || wait.recv());
+        assert!(answered.now_or_never().is_none(), "the caller disconnects while the work runs");
+        assert_eq!(room.available_permits(), 0, "the work still runs");
+        end.send(()).unwrap();
+        drop(room.acquire().await.unwrap());
+    }
 }

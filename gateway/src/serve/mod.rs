@@ -39,6 +39,7 @@ use aqueduct_transport_http::{
 };
 use axum::Router;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 pub use command::serve;
 pub(crate) use command::{load_config, run_config, stop_on_signal};
@@ -209,7 +210,8 @@ impl Listening {
         gateway.runs().hand_over();
         let runs = gateway.runs().clone();
         let mut left = tokio::spawn(async move { runs.left().await });
-        let last_call = tokio::spawn(last_call(Arc::clone(&gateway), drain.saturating_sub(LAST_CALL)));
+        let last_call_at = Instant::now() + drain.saturating_sub(LAST_CALL);
+        let last_call = tokio::spawn(last_call(Arc::clone(&gateway), last_call_at));
         // Each server ends when its connections have ended, or cuts them after `drain`.
         while let Some(drained) = tasks.join_next().await {
             let cut = drained.map(|drained| drained.cut).unwrap_or_default();
@@ -217,14 +219,13 @@ impl Listening {
                 tracing::warn!(cut, "connections were cut because their runs did not end in time");
             }
         }
-        // All connections have ended. Runs without a watcher may remain: they end now, without waiting for the rest of
-        // `drain`.
-        last_call.abort();
-        gateway.runs().last_call();
-        if tokio::time::timeout(LAST_CALL, &mut left).await.is_err() {
+        // All connections have ended. Runs without a watcher may remain: they have as long as watched ones.
+        let until = last_call_at.max(Instant::now()) + LAST_CALL;
+        if tokio::time::timeout_at(until, &mut left).await.is_err() {
             left.abort();
             tracing::warn!(runs = gateway.active_runs(), "runs were left behind");
         }
+        last_call.abort();
         // Metrics and spans are exported last, so that they include the ends of all runs.
         housekeeping.shutdown().await;
         stopped.cancel();
@@ -326,9 +327,9 @@ async fn leave(gateway: &Gateway, leaving: &CancelToken, shutdown: &CancelToken)
     gateway.drain();
 }
 
-/// Ends the remaining runs when the drain is nearly over. Aborted if all connections end before.
-async fn last_call(gateway: Arc<Gateway>, after: Duration) {
-    tokio::time::sleep(after).await;
+/// Ends the remaining runs when the drain is nearly over. Aborted if all runs end before.
+async fn last_call(gateway: Arc<Gateway>, at: Instant) {
+    tokio::time::sleep_until(at).await;
     gateway.runs().last_call();
 }
 

@@ -66,7 +66,7 @@ impl Probes {
     }
 
     /// Returns all metrics as `OpenMetrics` text, with the response time of the log measured now. If the log does not
-    /// respond, that one value is missing and rendering takes up to [`READY_WITHIN`].
+    /// respond within [`READY_WITHIN`], that one value is missing.
     async fn render(&self) -> String {
         let log_latency = self.check_log().await.ok();
         let (gateway, transports) = (&self.gateway, &self.counters);

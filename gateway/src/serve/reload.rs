@@ -16,6 +16,7 @@ use anyhow::Context as _;
 use super::command::load_config;
 use crate::config::Config;
 use crate::service::{Changes, Gateway};
+use crate::tls;
 
 /// The polling interval of files. A change takes effect once it is this old: an editor writes in several steps, and a
 /// certificate and its key are two files.
@@ -120,12 +121,8 @@ impl Origin {
     fn stamps_of(&self, config: &Config) -> BTreeMap<PathBuf, Stamp> {
         let server = config.server.tls.iter();
         let server = server.flat_map(|tls| [Some(&tls.certificate), Some(&tls.key), tls.client_ca.as_ref()]);
-        let agents = config.agents.values().filter_map(|agent| agent.tls.as_ref());
-        let agents = agents.flat_map(|tls| {
-            let (chain, key) = tls.identity.as_ref().map(|(chain, key)| (chain, key)).unzip();
-            [tls.ca.as_ref(), chain, key]
-        });
-        let files = [Some(&self.file)].into_iter().chain(server).chain(agents).flatten();
+        let agents = config.agents.values().flat_map(tls::files_of);
+        let files = [Some(&self.file)].into_iter().chain(server).flatten().chain(agents);
         files.map(|file| (file.clone(), stamp(file))).collect()
     }
 }

@@ -56,9 +56,8 @@ pub(crate) struct AgentEntry {
     /// Properties of the agent for its A2A card.
     pub(crate) card: CardTraits,
     pub(crate) config: Agent,
-    /// A hash of the certificates and keys when they were read, by which a reload detects renewed files of the same
-    /// name.
-    tls_files: u64,
+    /// A hash of the files of the agent when they were read, by which a reload detects renewed files of the same name.
+    files: u64,
     /// The client, for the health of the agent; `None` for agents in this process.
     remote: Option<Remote>,
     /// The A2A agent to which calls are forwarded (`expose = "proxy"`); `None` if the gateway serves the agent itself.
@@ -123,8 +122,8 @@ pub(super) fn build(
     // Two passes: first agents of all other kinds, then fan-outs, which hold the sources of agents built before.
     for last in [false, true] {
         for (name, agent) in config.agents.iter().filter(|(_, agent)| is_fan_out(agent) == last) {
-            let files = tls::fingerprint(agent.tls.as_ref());
-            let is_same = |entry: &&Arc<AgentEntry>| entry.config == *agent && entry.tls_files == files;
+            let files = tls::fingerprint(agent);
+            let is_same = |entry: &&Arc<AgentEntry>| entry.config == *agent && entry.files == files;
             let kept = before.get(name).filter(is_same).filter(|_| !is_read_anew(agent));
             let entry = match kept {
                 Some(entry) => Arc::clone(entry),
@@ -211,7 +210,7 @@ fn entry(
         description,
         card,
         config: agent.clone(),
-        tls_files: tls::fingerprint(agent.tls.as_ref()),
+        files: tls::fingerprint(agent),
         a2a,
         remote,
         runs,

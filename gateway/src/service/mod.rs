@@ -179,12 +179,15 @@ impl Gateway {
         let tls = config.server.tls.as_ref().map(tls::of_server).transpose().context("server.tls")?;
         let mut setup = self.setup.write().unwrap_or_else(PoisonError::into_inner);
         // The lock is held until the end: two reloads at once would each be based on the same old setup.
-        let (next, mut changes) = setup.next(config)?;
+        let (mut next, mut changes) = setup.next(config)?;
         if let Some(tls) = tls {
+            // The ports differ in ALPN alone: a certificate without its key fails at the first port.
             for port in &*self.certificates.read().unwrap_or_else(PoisonError::into_inner) {
                 changes.certificate |= port.replace(tls.clone()).context("server.tls")?;
             }
         }
+        // Nothing fails from here on.
+        next.identities.replace(&setup.identities);
         self.runs.replace(settings(&next.config), next.run_entries());
         self.tee.relate_by(next.relate_by());
         *setup = Arc::new(next);

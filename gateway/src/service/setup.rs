@@ -81,9 +81,9 @@ impl Setup {
 
     /// Returns the setup for another configuration, and how it differs from this one.
     ///
-    /// An error leaves this setup as it was. Identities whose proofs are gone are revoked here, after the last step of
-    /// this function that can fail. Removed agents stay as retired ones: their runs can be watched, and their tokens
-    /// still prove the owners of these runs.
+    /// Changes nothing in this setup: the caller revokes identities whose proofs are gone ([`Identities::replace`])
+    /// once no step of the reload can fail. Removed agents stay as retired ones: their runs can be watched, and their
+    /// tokens still prove the owners of these runs.
     ///
     /// # Errors
     ///
@@ -109,8 +109,7 @@ impl Setup {
             names.sort_unstable();
         }
         let former = retired.iter().map(|(name, entry)| (name.as_str(), &entry.config));
-        let mut identities = Identities::new(&config, former)?;
-        identities.replace(&self.identities);
+        let identities = Identities::new(&config, former)?;
         let (config, since, watches) = (Arc::new(config), now(), self.watches.clone());
         Ok((Self { config, identities, since, agents, retired, watches }, changes))
     }

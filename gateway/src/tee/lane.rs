@@ -317,8 +317,7 @@ impl Lane {
         self.is_lost = true;
         let source = self.anchor.source.clone();
         tracing::warn!(lane = source.name(), "the run takes no events: a sub-agent is not shown any further");
-        let message = "the run's log was too slow to show any more of this agent's work; the agent goes on";
-        let outcome = LaneOutcome::Failed(RunFailure::new(LANE_LOST, message));
+        let outcome = LaneOutcome::Failed(log_too_slow());
         let Some(events) = self.events.clone() else { return };
         tokio::spawn(async move {
             for event in [event, SourceEvent::LaneClosed { source, outcome }] {
@@ -326,6 +325,12 @@ impl Lane {
             }
         });
     }
+}
+
+/// Returns the failure of a lane whose run does not accept its events in time.
+pub(super) fn log_too_slow() -> RunFailure {
+    let message = "the run's log was too slow to show any more of this agent's work; the agent goes on";
+    RunFailure::new(LANE_LOST, message)
 }
 
 /// Returns a new source for each call: two calls of one agent are two lanes.

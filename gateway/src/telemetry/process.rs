@@ -7,9 +7,6 @@
 /// Clock ticks per second of `/proc/self/stat`: 100 on every Linux that Rust runs on (`USER_HZ`).
 const TICKS: f64 = 100.0;
 
-/// The page size of `/proc/self/statm` on the supported platforms.
-const PAGE: f64 = 4096.0;
-
 /// Name without `_total`, description, `true` for a counter, value.
 pub(super) type ProcessSample = (&'static str, &'static str, bool, f64);
 
@@ -24,8 +21,8 @@ pub(super) fn samples() -> Vec<ProcessSample> {
             samples.push(("process_start_time_seconds", help, false, booted + started));
         }
     }
-    if let Some(pages) = statm() {
-        samples.push(("process_resident_memory_bytes", "Memory of the process.", false, pages * PAGE));
+    if let Some(bytes) = resident() {
+        samples.push(("process_resident_memory_bytes", "Memory of the process.", false, bytes));
     }
     if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
         // The descriptor of this read itself is subtracted.
@@ -49,9 +46,12 @@ fn stat() -> Option<(f64, f64, f64)> {
     Some(((field(14)? + field(15)?) / TICKS, field(22)? / TICKS, field(20)?))
 }
 
-/// Returns the resident pages of the process.
-fn statm() -> Option<f64> {
-    std::fs::read_to_string("/proc/self/statm").ok()?.split_whitespace().nth(1)?.parse().ok()
+/// Returns the resident memory of the process in bytes. `/proc/self/statm` counts pages, whose size differs between
+/// systems; `/proc/self/status` has KiB.
+fn resident() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse::<f64>().ok().map(|kibibytes| kibibytes * 1024.0)
 }
 
 /// Returns the boot time in seconds since 1970.

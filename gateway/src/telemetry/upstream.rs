@@ -53,7 +53,6 @@ impl CallWatch for UpstreamWatch {
             begun_at: Instant::now(),
             // Replaced by the head or by a failure. A call that is dropped before either keeps this outcome.
             outcome: "given_up",
-            is_answered: false,
             trace,
         };
         Box::pin(std::future::ready(Ok(Box::new(guard) as Box<dyn CallGuard>)))
@@ -91,14 +90,11 @@ struct UpstreamCall {
     /// The label of the counter: one of the constants above or a code of `failure_code`, never text of the
     /// agent.
     outcome: &'static str,
-    /// Set once a response head has arrived.
-    is_answered: bool,
     trace: Option<CallTrace>,
 }
 
 impl CallGuard for UpstreamCall {
     fn handle_head(&mut self, status: StatusCode) {
-        self.is_answered = true;
         self.outcome = match status.as_u16() {
             // 4xx is the agent's refusal of this request; everything from 500 on is a failure of the agent.
             0..400 => "answered",

@@ -187,6 +187,15 @@ fn the_schema_has_every_key() {
         "string"
     );
     assert_eq!(at("/properties/tee/properties/relate_by/items/enum/0"), "token");
+    let server = at("/properties/server/properties");
+    assert_eq!(server["cors"]["default"], false);
+    assert_eq!(server["origins"]["default"], serde_json::json!([]));
+    assert_eq!(server["drain"]["default"], "20s");
+    assert_eq!(at("/properties/runs/properties/limit/default"), 10_000);
+    assert_eq!(
+        at("/properties/agents/additionalProperties/properties/a2a/properties/version/default"),
+        "1.0"
+    );
     let output = aqueduct(&["config", "schema"], b"");
     assert_eq!((code(&output), serde_json::from_str::<Value>(&text(&output.stdout)).unwrap()), (0, schema));
 }

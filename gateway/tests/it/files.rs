@@ -149,6 +149,9 @@ fn streams_are_compared_by_content() {
         "{report}"
     );
     assert_eq!(code(&aqueduct(&["diff", &agui, "/no/such/file"], b"")), 2);
+    let twice = aqueduct(&["diff", "-", "-"], stream.as_bytes());
+    assert_eq!(code(&twice), 2, "{}", text(&twice.stdout));
+    assert!(text(&twice.stderr).contains("only one of the two"), "{}", text(&twice.stderr));
 }
 
 #[test]
@@ -195,5 +198,30 @@ fn errors_are_said_once() {
         let unique: std::collections::BTreeSet<&&str> = parts.iter().collect();
         assert_eq!(parts.len(), unique.len(), "{args:?}: {all}");
         assert!(all.trim().lines().count() <= 2, "{args:?}: {all}");
+    }
+}
+
+/// A command reads the configuration and its secrets, so it needs no proof, whatever kind the gateway requires.
+#[test]
+fn commands_need_no_proof() {
+    let folder = crate::scratch::folder();
+    let config = folder.join("aqueduct.toml");
+    std::fs::write(folder.join("a.toml"), "[[step]]\ntext = \"hello\"\n").unwrap();
+    std::fs::write(folder.join("secret"), "a-token-0123456789").unwrap();
+    let issuer = "issuer = \"http://127.0.0.1:9\"\naudiences = [\"a\"]\n";
+    let secret = format!("\"file:{}\"", folder.join("secret").display());
+    for proof in [
+        format!("[server]\ntokens = [{secret}]\n"),
+        format!("[principals.ann]\ntoken = {secret}\n"),
+        format!("[issuers.corp]\n{issuer}"),
+        format!("[agents.a]\ntokens = [{secret}]\n"),
+    ] {
+        std::fs::write(&config, format!("{proof}[agents.a.script]\nfile = \"a.toml\"\n")).unwrap();
+        let config = config.to_str().unwrap();
+        let ran = aqueduct(&["run", "a", "hi", "--config", config], b"");
+        assert_eq!(code(&ran), 0, "{proof}: {}", text(&ran.stderr));
+        let recorded = aqueduct(&["record", "a", "hi", "--config", config], b"");
+        assert_eq!(code(&recorded), 0, "{proof}: {}", text(&recorded.stderr));
+        assert!(text(&recorded.stdout).contains("hello"), "{proof}: {}", text(&recorded.stdout));
     }
 }

@@ -221,6 +221,40 @@ async fn the_doctor_looks_at_an_agent_and_writes_its_configuration() {
     assert!(text(&output.stdout).contains("✗ it cannot be reached"), "{}", text(&output.stdout));
 }
 
+/// Events are counted by their framing: text that looks like a `data` line is content.
+#[tokio::test]
+async fn the_events_of_a_url_are_counted() {
+    let body: String = [
+        r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#,
+        r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#,
+        r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"data: data: data:"}"#,
+        r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#,
+        r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#,
+    ]
+    .map(|event| format!("data: {event}\n\n"))
+    .concat();
+    let upstream = Upstream::saying(sse(&body)).await;
+    let output = run(words(&["verify", &upstream.url, "--format", "junit"])).await;
+    assert!(text(&output.stdout).contains("name=\"5 events\""), "{}", text(&output.stdout));
+}
+
+/// A stream that is longer than the doctor reads is judged by its beginning alone.
+#[tokio::test]
+async fn the_doctor_does_not_judge_an_end_that_it_did_not_read() {
+    let begun = [
+        r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#,
+        r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#,
+    ];
+    let more = r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x"}"#;
+    let frames = begun.into_iter().chain(std::iter::repeat_n(more, 2_500));
+    let body = frames.map(|event| format!("data: {event}\n\n")).collect::<Vec<_>>().concat();
+    let upstream = Upstream::saying(sse(&body)).await;
+    let output = run(words(&["doctor", &upstream.url, "--protocol", "agui"])).await;
+    let shown = text(&output.stdout);
+    assert!(shown.contains("· it sends more than 2000 frames"), "{shown}");
+    assert!(shown.contains("AG-UI: clients take the stream"), "{shown}");
+}
+
 /// What the demo prints works as printed: each line is a command for a shell.
 #[cfg(unix)]
 #[tokio::test]

@@ -10,7 +10,8 @@
 use aqueduct_core::wellknown;
 use serde_json::Value;
 
-use super::{CYAN, DIM, VALUE};
+use super::VALUE;
+use crate::chat::style::{CYAN, DIM};
 
 /// Returns a colour and a text for custom content that is meant for people, or `None` for content that is not.
 ///

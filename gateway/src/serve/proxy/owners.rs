@@ -108,15 +108,12 @@ impl Owners {
     }
 
     /// Claims an id for the caller, with the caller's own name for its context. Returns `false` if another principal
-    /// owns it, or if the id is longer than [`ID_BYTES`].
+    /// owns it. The id must not be longer than [`ID_BYTES`].
     ///
     /// Opening a run is atomic in every engine, so of two replicas that claim one id at the same time one wins; the
     /// other reads the record of the winner. The run ends at once: a record that stayed open would count as a run and
     /// be taken over.
     async fn claim(&self, kind: Kind, id: &str, context: Option<&str>) -> Result<bool, LogError> {
-        if id.len() > ID_BYTES {
-            return Ok(false);
-        }
         if let Some(record) = self.record_of(kind, id).await? {
             return Ok(record.owner == self.owner);
         }
@@ -247,6 +244,10 @@ impl Owners {
         for (kind, id) in
             tasks.iter().map(|id| (Kind::Task, id)).chain(contexts.iter().map(|id| (Kind::Context, id)))
         {
+            if id.len() > ID_BYTES {
+                let message = "the agent answered with the id of a task or context that is longer than";
+                return Err(invalid(format!("{message} {ID_BYTES} bytes")));
+            }
             match self.claim(kind, id, context.filter(|_| matches!(kind, Kind::Task))).await {
                 Ok(true) => {}
                 Ok(false) => {

@@ -13,6 +13,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use aqueduct::remote::is_json;
 use aqueduct_adapter_a2a::relay::{continue_event, reply_body};
 use aqueduct_adapter_a2a::wire::Dialect;
 use aqueduct_core::{InterruptReply, RunFailure};
@@ -20,6 +21,7 @@ use aqueduct_transport_http::Error as HttpError;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::answer::{Answer, AnswerBody, Chunks, encoding};
@@ -182,19 +184,33 @@ fn idle(to: &mpsc::Sender<Result<Bytes, HttpError>>) -> BoxFuture<'static, bool>
 }
 
 /// Returns a response as a stream of events. A compressed one cannot be appended to the caller's stream.
+///
+/// A refusal is an error, because the caller's stream has the status of the first response. A JSON-RPC response is an
+/// event whatever its status is: its body contains the error.
 fn chunks_of(answer: Answer) -> Chunks {
     let (head, body) = answer.into_parts();
     if let Some(coding) = encoding(&head.headers) {
         let error = cut(format!("the agent compresses its answer to the reply ({coding})"));
         return futures_util::stream::iter([Err(error)]).boxed();
     }
-    match body {
-        AnswerBody::Stream(chunks) => chunks,
-        AnswerBody::Whole(bytes) => {
-            let data = String::from_utf8_lossy(&bytes).into_owned();
-            futures_util::stream::iter([Ok(event(&data))]).boxed()
-        }
-    }
+    let bytes = match body {
+        AnswerBody::Stream(chunks) if head.status.is_success() => return chunks,
+        AnswerBody::Stream(_) => Bytes::new(),
+        AnswerBody::Whole(bytes) => bytes,
+    };
+    let response = http::Response::from_parts(head, bytes);
+    let is_result = response.status().is_success() && is_json(&response);
+    let piece = if is_result || is_rpc(response.body()) {
+        Ok(event(&String::from_utf8_lossy(response.body())))
+    } else {
+        Err(HttpError::NotAStream(Box::new(response)))
+    };
+    futures_util::stream::iter([piece]).boxed()
+}
+
+/// Returns `true` for a JSON-RPC response.
+fn is_rpc(body: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(body).is_ok_and(|value| value.get("jsonrpc").is_some())
 }
 
 /// Returns a piece for the caller. The pieces of a response to a reply continue the stream that the caller already

@@ -111,9 +111,9 @@ keys! {
         together: Option<u64> as Maybe<LongCount>,
         /// The named output that `text`, `file`, `data` or `burst` go to. A text is one chunk of it. Several can be open at once.
         artifact: Option<String> as Maybe<Text>,
-        /// With `artifact`: appends to it (`true`, the default), or replaces it.
+        /// With `artifact` and `text` or `burst`: appends to it (`true`, the default), or replaces it.
         append: Option<bool> as Maybe<Flag>,
-        /// With `artifact`: marks the last chunk of it. `true` without it.
+        /// With `artifact` and `text` or `burst`: marks the last chunk of it. `true` without it.
         last: Option<bool> as Maybe<Flag>,
         /// With `tool`: its arguments, as JSON.
         arguments: Option<String> as Maybe<Text>,

@@ -138,14 +138,8 @@ impl Player<'_> {
         };
         let count = pieces.len();
         for (index, piece) in pieces.into_iter().enumerate() {
-            let mut update = self.placed(step, Update::new(block(piece)));
-            if index == 0 && step.artifact.as_ref().is_some_and(|artifact| !artifact.append) {
-                update = update.replace();
-            }
-            if index + 1 == count && step.artifact.as_ref().is_none_or(|artifact| artifact.last) {
-                update = update.last();
-            }
-            self.out.send(update).await;
+            let update = self.placed(step, Update::new(block(piece)));
+            self.out.send(bounded(step, update, index == 0, index + 1 == count)).await;
             self.pause(step).await;
         }
     }
@@ -155,8 +149,7 @@ impl Player<'_> {
         for number in 1..=count {
             let piece = self.fill(text).replace("{n}", &number.to_string());
             let update = self.placed(step, Update::text(piece));
-            let is_last = number == count && step.artifact.as_ref().is_none_or(|artifact| artifact.last);
-            if !self.out.send(if is_last { update.last() } else { update }).await {
+            if !self.out.send(bounded(step, update, number == 1, number == count)).await {
                 return;
             }
         }
@@ -238,6 +231,15 @@ impl Player<'_> {
         let prompt = self.input.latest_user_message().map(Message::text).unwrap_or_default();
         text.replace("{prompt}", &prompt).replace("{answer}", self.answer.as_deref().unwrap_or_default())
     }
+}
+
+/// Marks the first and the last piece of a step: with `append = false` the first one replaces the artifact, and with
+/// `last = false` the last one leaves it open.
+fn bounded(step: &Step, update: Update, is_first: bool, is_last: bool) -> Update {
+    let artifact = step.artifact.as_ref();
+    let is_other = is_first && artifact.is_some_and(|artifact| !artifact.append);
+    let update = if is_other { update.replace() } else { update };
+    if is_last && artifact.is_none_or(|artifact| artifact.last) { update.last() } else { update }
 }
 
 /// Why no further step is played: the run has ended, or waits for a reply to an interrupt of that sub-agent.

@@ -42,11 +42,14 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Script, Vec<ConfigError>> 
 /// Records what concerns more than one step: rules that can never match, because an earlier rule matches every message.
 fn check(keys: &ScriptKeys, at: &At<'_>) {
     check_steps(&keys.step, at);
-    for (index, pair) in keys.rule.windows(2).enumerate() {
-        if pair.first().is_some_and(|rule| rule.matches.is_default()) {
-            let what = "is never played: the rule before it has no `match` and fits every message";
-            at.fail(&format!("rule[{}]", index + 2), what);
-        }
+    let Some(first) = keys.rule.iter().position(|rule| rule.matches.is_default()) else { return };
+    let what = format!("is never played: rule[{}] has no `match` and fits every message", first + 1);
+    for index in first + 1..keys.rule.len() {
+        at.fail(&format!("rule[{}]", index + 1), what.as_str());
+    }
+    // Steps outside of rules are the last rule.
+    if !keys.step.is_empty() {
+        at.fail("step[1]", what.as_str());
     }
 }
 
@@ -110,6 +113,9 @@ fn check_options(action: &str, at: &At<'_>) {
         ("error", &["tool", "notice"]),
         ("schema", &["ask", "auth"]),
         ("artifact", &["text", "file", "data", "burst"]),
+        // A file and a data value are whole: neither replaces content, nor stays open.
+        ("append", &["text", "burst"]),
+        ("last", &["text", "burst"]),
     ] {
         if !actions.contains(&action) && at.member(option).is_some() {
             let needs: Vec<String> = actions.iter().map(|action| format!("`{action}`")).collect();

@@ -63,6 +63,22 @@ fn what_is_wrong_is_told_with_line_and_key() {
         ("[[rule]]\n[[rule.step]]\nclose = \"x\"\n", "3:9: `rule[1].step[1].close`", "`success`, `failed`"),
         ("[[step]]\nfile = { name = \"a\" }\n", "2:8: `step[1].file`", "`url` or `data`"),
         ("[[step]]\ncustom = { name = \"a\" }\n", "2:10: `step[1].custom`", "needs `value`"),
+        (
+            "[[rule]]\n[[rule]]\nmatch.text = \"a\"\n[[rule]]\nmatch.text = \"b\"\n",
+            "`rule[3]`",
+            "is never played: rule[1] has no `match`",
+        ),
+        ("[[rule]]\n[[step]]\ntext = \"a\"\n", "`step[1]`", "is never played: rule[1]"),
+        (
+            "[[step]]\nartifact = \"a\"\ndata = 1\nappend = false\n",
+            "`step[1].append`",
+            "needs `text` or `burst`",
+        ),
+        (
+            "[[step]]\nartifact = \"a\"\nfile = { url = \"x:y\" }\nlast = false\n",
+            "`step[1].last`",
+            "needs `text` or `burst`",
+        ),
         ("[[step]]\ntext = \"a\"\nlast = true\n", "3:8: `step[1].last`", "needs `artifact`"),
         ("[[step]]\nask = \"a\"\nartifact = \"b\"\n", "`step[1].artifact`", "needs `text` or `file`"),
         ("[[step]]\ntext = \"a\"\nresult = \"b\"\n", "3:10: `step[1].result`", "needs `tool`"),
@@ -220,6 +236,17 @@ file = { data = "aGk=", mediaType = "text/plain", name = "c.txt" }
     }
     let starts = events.iter().filter(|event| matches!(event, BlockEvent::BlockStarted(_))).count();
     assert_eq!(starts, 3, "a is one block, b and what takes its place are two: {shown}");
+}
+
+#[tokio::test]
+async fn a_burst_replaces_its_artifact() {
+    let first = "[[step]]\nartifact = \"a\"\ntext = \"first\"\nlast = false\n";
+    for (append, blocks) in [(true, 1), (false, 2)] {
+        let script = format!("{first}[[step]]\nartifact = \"a\"\nburst = 3\nappend = {append}\n");
+        let events = played(&script, input("")).await;
+        let starts = events.iter().filter(|event| matches!(event, BlockEvent::BlockStarted(_))).count();
+        assert_eq!(starts, blocks, "append = {append}: {}", trace(&events));
+    }
 }
 
 #[tokio::test]

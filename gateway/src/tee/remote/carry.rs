@@ -26,7 +26,7 @@ use super::words::{Announcement, PIECE, Piece, TextPieces, Word, value};
 use crate::service::Gateway;
 use crate::tee::RunContext;
 use crate::tee::call::LaneCall;
-use crate::tee::lane::{LANE_LOST, PATIENCE};
+use crate::tee::lane::{PATIENCE, log_too_slow};
 use crate::tee::relate::RemoteRun;
 use crate::tee::token::RunToken;
 use crate::telemetry::Metrics;
@@ -186,12 +186,7 @@ impl RemoteLane {
     /// cancelled.
     pub(crate) async fn retire(mut self) -> Option<String> {
         let task = if self.is_whole && !self.is_lost { self.last_wish().await } else { None };
-        let failure = self.is_lost.then(|| {
-            let message =
-                "the run's log was too slow to show any more of this agent's work; the agent goes on";
-            RunFailure::new(LANE_LOST, message)
-        });
-        self.close(failure).await;
+        self.close(self.is_lost.then(log_too_slow)).await;
         task
     }
 

@@ -16,6 +16,7 @@
 //! ([`otlp`](super::otlp)).
 
 mod call;
+mod content;
 mod context;
 mod run;
 mod spans;

@@ -25,12 +25,7 @@ use opentelemetry::trace::{Link, Span as _, SpanContext, SpanKind, Status};
 use opentelemetry_sdk::trace::Span;
 use serde_json::{Value, json};
 
-use super::{Tracing, of_caller, of_headers, pairs};
-
-/// The largest attribute of content, in bytes: a bound for the memory of a span. Content that arrives at once
-/// is cut at this length and marked with `…`; content that arrives in deltas stops growing with the delta that
-/// reaches it.
-const CONTENT_BYTES: usize = 16 * 1024;
+use super::{Tracing, content, of_caller, of_headers, pairs};
 
 /// The largest number of spans inside one run: lanes, tool calls and interrupts. A run with more is a loop;
 /// further spans are left out, and the span of the run is ended as usual.
@@ -121,8 +116,9 @@ impl RunTrace {
         // The caller's own id: the log may store the run under another one.
         self.open(&mut state, input.run_id.as_str());
         if let (true, Some(run)) = (self.tracing.has_content, &mut state.run) {
-            let message = json!([{ "role": "user", "parts": [{ "type": "text", "content": input.text() }] }]);
-            run.set_attribute(KeyValue::new("gen_ai.input.messages", shortened(message.to_string())));
+            let text = content::shortened(input.text());
+            let message = json!([{ "role": "user", "parts": [{ "type": "text", "content": text }] }]);
+            run.set_attribute(KeyValue::new("gen_ai.input.messages", message.to_string()));
         }
         let mut caller = caller.clone();
         if let Some(context) = &state.context {
@@ -265,8 +261,14 @@ impl RunTrace {
                 }
             }
             BlockEvent::BlockDelta { block, delta } if self.tracing.has_content => match block.kind {
-                BlockKind::Text => push(&mut state.output, delta),
-                BlockKind::ToolUse => push(state.arguments.entry(block.tool_call_id()).or_default(), delta),
+                BlockKind::Text => content::push(&mut state.output, delta),
+                // A call without a span has no attribute for its arguments: [`MOST_SPANS`] limits them too.
+                BlockKind::ToolUse => {
+                    let call = block.tool_call_id();
+                    if state.tools.contains_key(&call) {
+                        content::push(state.arguments.entry(call).or_default(), delta);
+                    }
+                }
                 // Thinking is not part of the answer.
                 BlockKind::Thinking => {}
             },
@@ -275,8 +277,9 @@ impl RunTrace {
                 if let Some(mut span) = state.tools.remove(&result.call_id) {
                     if self.tracing.has_content {
                         let output = format!("{:?}", result.output);
-                        span.set_attribute(KeyValue::new("gen_ai.tool.call.result", shortened(output)));
-                        if let Some(arguments) = arguments {
+                        let output = content::shortened(output);
+                        span.set_attribute(KeyValue::new("gen_ai.tool.call.result", output));
+                        if let Some(arguments) = arguments.map(content::shortened) {
                             span.set_attribute(KeyValue::new("gen_ai.tool.call.arguments", arguments));
                         }
                     }
@@ -348,7 +351,8 @@ impl RunTrace {
             run.set_attribute(KeyValue::new("gen_ai.provider.name", provider.to_string()));
         }
         if self.tracing.has_content {
-            let parts = json!([{ "type": "text", "content": std::mem::take(&mut state.output) }]);
+            let output = content::shortened(std::mem::take(&mut state.output));
+            let parts = json!([{ "type": "text", "content": output }]);
             let message = json!([{ "role": "assistant", "parts": parts }]).to_string();
             run.set_attribute(KeyValue::new("gen_ai.output.messages", message));
         }
@@ -374,6 +378,7 @@ impl RunTrace {
 impl State {
     /// Ends every span that is open inside the run.
     fn close_all(&mut self) {
+        self.arguments.clear();
         let lanes = self.lanes.drain().map(|(_, (_, span))| span);
         let early = self.early.drain(..).map(|(_, span)| span);
         let tools = self.tools.drain().map(|(_, span)| span);
@@ -391,24 +396,4 @@ fn end_lane(span: &mut Span, outcome: &LaneOutcome) {
         span.set_status(Status::error(failure.message.to_string()));
     }
     span.end();
-}
-
-/// Appends a delta while the content is below the limit.
-fn push(content: &mut String, delta: &str) {
-    if content.len() < CONTENT_BYTES {
-        content.push_str(delta);
-    }
-}
-
-/// Cuts content at the limit, at the boundary of a character, and marks the cut.
-fn shortened(mut content: String) -> String {
-    if content.len() > CONTENT_BYTES {
-        let mut end = CONTENT_BYTES;
-        while !content.is_char_boundary(end) {
-            end -= 1;
-        }
-        content.truncate(end);
-        content.push('…');
-    }
-    content
 }

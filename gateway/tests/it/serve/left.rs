@@ -7,6 +7,7 @@ use std::time::Duration;
 use aqueduct_core::service::{Caller, EventStream, RunService as _};
 use aqueduct_core::{BlockEvent, RunId, RunInput, RunOutcome};
 use aqueduct_gateway::config::load;
+use aqueduct_gateway::serve::Listening;
 use aqueduct_gateway::service::Gateway;
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
@@ -140,4 +141,32 @@ async fn nothing_is_left_of_a_run_that_ended() {
     outcome(events).await;
     ended(&service).await;
     assert_eq!(Arc::strong_count(&service), 1);
+}
+
+/// A run without a watcher has as long as a watched one when the gateway stops.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_left_may_end_within_the_drain() {
+    for (works, ends) in [("10s", true), ("1h", false)] {
+        let path = crate::scratch::folder().join(format!("left-{works}.toml"));
+        std::fs::write(&path, format!("[[step]]\ntext = \"begun\"\n[[step]]\nwait = \"{works}\"\n")).unwrap();
+        let toml = format!("[agents.a]\ngrace = \"2h\"\nscript.file = \"{}\"\n", path.display());
+        let mut config = load(Path::new("aqueduct.toml"), &toml, []).unwrap();
+        config.server.listen = vec!["127.0.0.1:0".parse().unwrap()];
+        let service = Gateway::new(config).unwrap();
+        let listening = Listening::bind(Arc::clone(&service)).await.unwrap();
+        let mut events = start(&service).await;
+        events.next().await.unwrap();
+        drop(events);
+        listening.shutdown().cancel();
+        let begun = Instant::now();
+        listening.serve().await;
+        let after = begun.elapsed().as_secs();
+        let events: Vec<_> = watch(&service, 0).await.collect().await;
+        match &events.last().unwrap().event {
+            BlockEvent::RunFinished(end) if ends => assert_eq!(end.outcome, RunOutcome::Success),
+            BlockEvent::RunFailed(end) if !ends => assert_eq!(&*end.failure.code, "gateway_lost"),
+            other => panic!("{works}: {other:?}"),
+        }
+        assert!(if ends { (10..12).contains(&after) } else { (18..21).contains(&after) }, "{works}: {after}");
+    }
 }

@@ -22,6 +22,7 @@ mod probes;
 mod proxied;
 mod published;
 mod quotas;
+mod reloads;
 mod replicas;
 mod replies;
 mod runs;

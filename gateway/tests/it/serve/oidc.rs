@@ -256,3 +256,24 @@ async fn a_stream_ends_with_its_token() {
     let mut resumed = served.client.open_stream(request).await.unwrap();
     assert!(resumed.next().await.unwrap().is_ok(), "resumed with a new token");
 }
+
+/// Many tokens with a new key at once share two fetches, and leave room for the next rotation.
+#[tokio::test]
+async fn a_burst_of_tokens_with_a_new_key_does_not_use_up_the_fetches() {
+    let keys = ["k1", "k2", "k3"].map(|id| Key::new(id, Algorithm::ES256));
+    let mut issuer = Issuer::new(&[&keys[0]]).await;
+    let served = gateway(&issuer).await;
+    let token = |issuer: &Issuer, key: &Key| key.sign(&issuer.claims("ann", &json!({})));
+    assert_eq!(get(&served, &token(&issuer, &keys[0]), "/agents").await.status(), 200);
+    issuer.show(&[&keys[1]]);
+    let new = token(&issuer, &keys[1]);
+    let burst = (0..12).map(|_| get(&served, &new, "/agents"));
+    for response in futures_util::future::join_all(burst).await {
+        assert_eq!(response.status(), 200);
+    }
+    let fetches = std::iter::from_fn(|| issuer.upstream.asked.try_recv().ok());
+    let fetches = fetches.filter(|asked| asked.head.starts_with("get /keys")).count();
+    assert!((2..=3).contains(&fetches), "one at first, and at most two for the burst: {fetches}");
+    issuer.show(&[&keys[2]]);
+    assert_eq!(get(&served, &token(&issuer, &keys[2]), "/agents").await.status(), 200, "the next rotation");
+}

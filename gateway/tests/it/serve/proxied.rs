@@ -399,3 +399,18 @@ async fn headers_of_agents_are_an_allowlist() {
     assert_eq!(answered.headers()["content-type"], "application/octet-stream");
     assert!(answered.headers()["content-security-policy"].to_str().unwrap().contains("sandbox"));
 }
+
+/// An id that is too long to be stored is refused as such, not as one of another caller.
+#[tokio::test]
+async fn an_id_that_is_too_long_is_named_as_that() {
+    let upstream = Upstream::start(|_| {
+        let task =
+            json!({ "id": "T".repeat(600), "contextId": "C", "status": { "state": "TASK_STATE_WORKING" } });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "result": { "task": task } });
+        Say::Close(whole("200 OK", "application/json", &body.to_string()))
+    })
+    .await;
+    let served = gateway(&upstream, "").await;
+    let refused = text(&ask(&served, "ann", &send("jsonrpc", "1.0", "ann", &json!({}))).await);
+    assert!(refused.contains("longer than 512 bytes") && !refused.contains("another caller"), "{refused}");
+}

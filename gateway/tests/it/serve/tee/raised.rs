@@ -271,3 +271,34 @@ async fn a_reply_at_another_replica_reaches_the_call() {
     assert_eq!(answer(&second), "all is well", "{second:#?}");
     assert_eq!(lanes(&second), [lane("a", "", "at prod", "success")]);
 }
+
+/// A refusal of the reply is no event of the supervisor's stream: the lane fails, and the stream is cut.
+#[tokio::test]
+async fn a_refused_reply_fails_the_call() {
+    let (door, sub) = (Door::default(), refusing_replies().await);
+    let (supervisor, mut got) = streaming(&door).await;
+    let served = Scene::start(Place::Here, &door, &config(&supervisor, &sub, "")).await;
+    let asked = interrupts(&served.run("s", "r").await);
+    let body = reply("r2", &asked[0], &words("prod"));
+    let second = events(&served.send(served.post("/agents/s", &body)).await);
+    let bytes = got.recv().await.unwrap();
+    assert!(!bytes.contains("broken inside"), "{bytes}");
+    assert_eq!(lanes(&second), [lane("a", "", "", "upstream_refused")], "{second:#?}");
+    assert!(json!(second).to_string().contains("500 Internal Server Error: broken inside"), "{second:#?}");
+}
+
+/// A sub-agent that asks, and responds to the reply with an error of REST.
+async fn refusing_replies() -> Peer {
+    Peer::start(|asked, mut out| {
+        Box::pin(async move {
+            if asked.body["params"]["message"]["taskId"].is_null() {
+                let question = status("a", "INPUT_REQUIRED", "which cluster?");
+                return out.answer(&asked, &[begun("a"), question].concat()).await;
+            }
+            let body = json!({ "error": { "code": 500, "status": "INTERNAL", "message": "broken inside" } });
+            let head = "HTTP/1.1 500 Internal Server Error\r\ncontent-type: application/json\r\nconnection: close\r\n";
+            out.say(&format!("{head}\r\n{body}")).await;
+        })
+    })
+    .await
+}

@@ -204,6 +204,7 @@ impl Runs {
     /// Returns an error if the log is unavailable.
     pub async fn cancel_errand(&self, errand: &RunId) -> Result<(), LogError> {
         match self.run_log().control(errand, Control::Cancel).await {
+            // A full control queue contains a cancel.
             Ok(()) | Err(LogError::Closed(_) | LogError::NotFound(_) | LogError::RunTooLong { .. }) => Ok(()),
             Err(error) => Err(error),
         }

@@ -1,3 +1,5 @@
+//! Groups of commands as one batch, without the thread.
+
 use tempfile::TempDir;
 
 use super::*;

@@ -30,7 +30,8 @@ pub struct LogLimits {
     pub events_per_run: usize,
     /// Bytes of content of one run, notes included.
     pub bytes_per_run: usize,
-    /// Control messages of one run. A full queue already contains a cancel.
+    /// Control messages of one run. The last place is reserved for a cancel, so a full queue contains one; there is such a place even
+    /// if the limit is 0. Replicas that share a log need the same limit.
     pub controls_per_run: usize,
     /// Messages between replicas to the owner of one run: one per call of a sub-agent that another replica carries. They do
     /// not count as control messages, so a run with many of them can still be cancelled.
@@ -98,12 +99,12 @@ impl LogLimits {
 
     /// Returns the number of messages of all kinds at which one of this kind is refused.
     pub(crate) fn most_controls(&self, message: &Control) -> usize {
-        match message {
-            Control::Message(_) => self.messages_per_run,
-            Control::Cancel | Control::Reply(_) => {
-                self.messages_per_run.saturating_add(self.controls_per_run)
-            }
-        }
+        let places = match message {
+            Control::Message(_) => 0,
+            Control::Reply(_) => self.controls_per_run.saturating_sub(1),
+            Control::Cancel => self.controls_per_run.max(1),
+        };
+        self.messages_per_run.saturating_add(places)
     }
 
     /// Checks the number of messages before one more is sent. Messages between replicas have a limit of their own.

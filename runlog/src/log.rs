@@ -241,7 +241,7 @@ pub trait RunLog: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns [`LogError::RunTooLong`] if the queue of messages is full, and [`LogError::Closed`] if the run has ended.
+    /// Returns [`LogError::RunTooLong`] if the queue of messages is full (a cancel is refused only if the queue contains one), and [`LogError::Closed`] if the run has ended.
     fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>>;
 
     /// Waits until more than `seen` messages were sent to the run, and returns the new ones. A new holder receives all messages.

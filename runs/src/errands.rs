@@ -204,6 +204,7 @@ impl Runs {
     /// Returns an error if the log is unavailable.
     pub async fn cancel_errand(&self, errand: &RunId) -> Result<(), LogError> {
         match self.run_log().control(errand, Control::Cancel).await {
+            // A full control queue contains a cancel.
             Ok(()) | Err(LogError::Closed(_) | LogError::NotFound(_) | LogError::RunTooLong { .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -218,11 +219,7 @@ impl Runs {
         if handler.is_none() && !is_old {
             return Ok(());
         }
-        let lease = match self.run_log().take_over(&run.meta.run_id, self.now(), self.lease_until()).await {
-            Ok(lease) => lease,
-            Err(LogError::Held { .. } | LogError::Closed(_) | LogError::NotFound(_)) => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        let Some(lease) = self.take_lease(&run.meta.run_id, self.now()).await? else { return Ok(()) };
         // The value may have been saved after the run was listed.
         let value = self.run_log().state(&lease.run_id).await?.checkpoint;
         match handler.zip(value) {

@@ -55,6 +55,7 @@ mod complete;
 mod dismiss;
 mod driver;
 pub mod errands;
+mod events;
 pub mod extension;
 mod feed;
 mod forward;

@@ -16,9 +16,6 @@ const RUNS: usize = 16;
 /// The most runs of a thread that an agent's [`ThreadFold`] reads: the newest, in the order in which they ran.
 const FOLDED_RUNS: usize = 256;
 
-/// Events that are read at once.
-const PAGE: usize = 512;
-
 /// Returns a query for the runs of a thread, newest first. Only runs of `owner` are read, so others cannot crowd them out.
 fn thread_query(owner: &str, thread: &ThreadId) -> RunQuery {
     let (thread_id, owner) = (Some(thread.clone()), Some(owner.to_owned()));
@@ -75,13 +72,7 @@ impl Runs {
         let is_of_agent = |state: &RunState| state.meta.agent == entry.name() && state.meta.run_id != *run;
         let states = self.run_log().list(query, FOLDED_RUNS).await?;
         for state in states.into_iter().rev().filter(is_of_agent) {
-            let mut after = state.earliest.saturating_sub(1);
-            loop {
-                let page = self.run_log().read(&state.meta.run_id, after, PAGE).await?;
-                let Some(last) = page.events.last().map(|event| event.number) else { break };
-                page.events.iter().for_each(|event| fold.handle_event(&event.event));
-                after = last;
-            }
+            self.each_event(&state, |event| fold.handle_event(event)).await?;
         }
         Ok(())
     }

@@ -30,9 +30,6 @@ use crate::runs::{Runs, refuse};
 /// Runs of a thread that are searched for the one that asked.
 const RUNS: usize = 64;
 
-/// Events that are read at once.
-const PAGE: usize = 512;
-
 /// Separates the client's run id from the number of the reply.
 const RESUMED: &str = "~resume";
 
@@ -217,7 +214,7 @@ impl Runs {
                 open.handle_event(end);
             }
             for run in failed.iter().rev() {
-                self.fold_run(run, &mut open).await.map_err(log_error)?;
+                self.each_event(run, |event| open.handle_event(event)).await.map_err(log_error)?;
             }
             let run = run.meta.run_id.clone();
             let is_open = !is_answered && !open.is_empty();
@@ -246,17 +243,6 @@ impl Runs {
     async fn read_end(&self, run: &RunState) -> Result<Option<BlockEvent>, LogError> {
         let last = self.run_log().read(&run.meta.run_id, run.head.saturating_sub(1), 1).await?;
         Ok(last.events.into_iter().next().map(|event| event.event))
-    }
-
-    /// Folds the events of a run into the open interrupts of its thread.
-    async fn fold_run(&self, run: &RunState, open: &mut OpenInterrupts) -> Result<(), LogError> {
-        let mut after = run.earliest.saturating_sub(1);
-        loop {
-            let page = self.run_log().read(&run.meta.run_id, after, PAGE).await?;
-            let Some(last) = page.events.last() else { return Ok(()) };
-            after = last.number;
-            page.events.iter().for_each(|event| open.handle_event(&event.event));
-        }
     }
 }
 

@@ -166,7 +166,7 @@ impl Runs {
     /// Cancels a run that another replica drives. Returns `false` if it has ended.
     async fn cancel_remotely(&self, run: &RunId) -> Result<bool, ServiceError> {
         match self.0.log.control(run, Control::Cancel).await {
-            // A full control queue: the owner has already received a cancel.
+            // A full control queue: its last place is reserved for a cancel, so the owner has received one.
             Ok(()) | Err(LogError::RunTooLong { .. }) => Ok(true),
             Err(LogError::Closed(_) | LogError::NotFound(_)) => Ok(false),
             Err(error) => Err(refuse(&error)),

@@ -13,21 +13,20 @@ use std::time::Duration;
 
 use aqueduct_core::agent::{AgentRequest, Checkpoint, Takeover};
 use aqueduct_core::{
-    BlockEvent, History, Principal, ResponseId, RunFailure, RunInfo, RunInput, StreamContext,
+    BlockEvent, History, Principal, ResponseId, RunFailure, RunId, RunInfo, RunInput, StreamContext,
+    Timestamp,
 };
-use aqueduct_runlog::{Lease, LogError, Remains, RunState, is_log_metadata, position_of};
+use aqueduct_runlog::{Lease, LogError, Remains, RunMeta, RunState, is_log_metadata, position_of};
 
 use serde_json::Value;
 
 use crate::agents::AgentEntry;
 use crate::driver::{Drive, left_by_extension};
 use crate::errands::is_errand;
-use crate::extension::RunOrigin;
+use crate::extension::{RunExtension, RunOrigin};
 use crate::feed::{Feed, TakenOver};
+use crate::handle::RunHandle;
 use crate::runs::Runs;
-
-/// Events that are read at once.
-const PAGE: usize = 1_000;
 
 /// The failure code of a run whose owner is lost and that cannot be resumed.
 pub(crate) const GATEWAY_LOST: &str = "gateway_lost";
@@ -76,18 +75,12 @@ impl Runs {
         {
             return Ok(());
         }
-        let lease = match self.run_log().take_over(&run.meta.run_id, self.now(), self.lease_until()).await {
-            Ok(lease) => lease,
-            // Another replica took the run over first, or the run has ended.
-            Err(LogError::Held { .. } | LogError::Closed(_) | LogError::NotFound(_)) => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        let Some(lease) = self.take_lease(&run.meta.run_id, self.now()).await? else { return Ok(()) };
         // The run may have been annotated after it was listed.
         let state = self.run_log().state(&lease.run_id).await?;
         let mut position = None;
-        let read = self
-            .read_lapsed(&lease, &state, entry.as_deref(), &mut |found| position = Some(found.clone()))
-            .await?;
+        let read =
+            self.read_lapsed(&state, entry.as_deref(), &mut |found| position = Some(found.clone())).await?;
         let checkpoint = state.checkpoint.as_deref().cloned().map(Checkpoint);
         // Three conditions: the agent is still configured, the log is complete, and the agent accepts the
         // checkpoint.
@@ -109,7 +102,17 @@ impl Runs {
         }
     }
 
-    /// Drives a run that was taken over. Its input has no messages: the agent resumes from the checkpoint.
+    /// Takes the lease of a run that has lapsed by `now`. Returns `None` if another replica took the run over first, or the run has
+    /// ended or was deleted.
+    pub(crate) async fn take_lease(&self, run: &RunId, now: Timestamp) -> Result<Option<Lease>, LogError> {
+        match self.run_log().take_over(run, now, self.lease_until()).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(LogError::Held { .. } | LogError::Closed(_) | LogError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Resumes the agent of a run that was taken over, from its checkpoint.
     fn drive_lapsed(
         &self,
         run: &RunState,
@@ -124,12 +127,25 @@ impl Runs {
             agent = meta.agent,
             "a run of a lost replica goes on here"
         );
-        self.metrics().count_takeover();
         let origin = RunOrigin {
             takeover: Some(left_by_extension(&taken.takeover.checkpoint)),
             ..RunOrigin::new(&meta.agent, &meta.thread_id, "")
         };
-        let (handle, extension) = self.attach(&meta.run_id, &origin);
+        let attached = self.attach(&meta.run_id, &origin);
+        self.drive_taken(meta, lease, agent, attached, record, Feed::Takeover(Box::new(taken)));
+    }
+
+    /// Drives a run that was taken over. Its input has no messages: its source continues after the events that the log holds.
+    pub(crate) fn drive_taken(
+        &self,
+        meta: &RunMeta,
+        lease: Lease,
+        agent: Arc<AgentEntry>,
+        (handle, extension): (Arc<RunHandle>, Option<Arc<dyn RunExtension>>),
+        record: Option<Arc<Value>>,
+        feed: Feed,
+    ) {
+        self.metrics().count_takeover();
         let mut input =
             RunInput::prompt(meta.thread_id.as_bytes().clone(), meta.public_id().as_bytes().clone(), "");
         input.messages.clear();
@@ -137,7 +153,6 @@ impl Runs {
         let mut request = AgentRequest::new(input);
         request.keeps_checkpoints = true;
         request.principal = Principal::from_stored(&meta.owner);
-        let feed = Feed::Takeover(Box::new(taken));
         let drive = Drive {
             runs: self.clone(),
             agent,
@@ -171,32 +186,23 @@ impl Runs {
     /// Reads all events of a lapsed run, and passes the positions of its source to `on_position`.
     pub(crate) async fn read_lapsed(
         &self,
-        lease: &Lease,
         run: &RunState,
         entry: Option<&AgentEntry>,
         on_position: &mut (dyn FnMut(&Value) + Send),
     ) -> Result<Read, LogError> {
-        let mut after = run.earliest - 1;
         let meta = &run.meta;
         let mut info = RunInfo::new(meta.thread_id.as_bytes().clone(), meta.public_id().as_bytes().clone());
         info.agent = Some(meta.agent.as_str().into());
         // A run can only be resumed if all of its events can be read.
         let resumable = entry
-            .filter(|_| after == 0)
+            .filter(|_| run.earliest == 1)
             .map(|entry| (StreamContext::resuming(info, entry.options().limits.clone()), History::default()));
         let mut read = Read { remains: Remains::default(), resumable, response_id: None };
-        loop {
-            let page = self.run_log().read(&lease.run_id, after, PAGE).await?;
-            for event in &page.events {
-                match position_of(&event.event) {
-                    Some(position) => on_position(position),
-                    None => read.handle_event(&event.event),
-                }
-            }
-            match page.events.last() {
-                Some(last) if last.number < page.head => after = last.number,
-                _ => return Ok(read),
-            }
-        }
+        let handle = |event: &BlockEvent| match position_of(event) {
+            Some(position) => on_position(position),
+            None => read.handle_event(event),
+        };
+        self.each_event(run, handle).await?;
+        Ok(read)
     }
 }

@@ -41,6 +41,7 @@ pub(crate) use show::{text_prefix, thought_prefix, tool_prefix};
 pub use state::StateConverter;
 pub use text::TextConverter;
 pub use thinking::ThinkingConverter;
+pub(crate) use tool::result_content;
 pub use tool::{ToolResultConverter, ToolUseConverter};
 pub use view::View;
 

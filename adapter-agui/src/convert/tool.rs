@@ -11,7 +11,6 @@
 //! settings ask for it.
 
 use aqueduct_core::block::ToolOutput;
-use aqueduct_core::event::ToolResultEvent;
 use aqueduct_core::{BlockEvent, BlockEventConverter, BlockHead, ByteString, Lane};
 use serde_json::Value;
 
@@ -96,7 +95,7 @@ impl BlockEventConverter<Event> for ToolResultConverter {
             subagent_run_id: self.settings.tag(&result.lane),
             message_id: result.id.as_bytes().clone(),
             tool_call_id: result.call_id.as_bytes().clone(),
-            content: self.content(result),
+            content: result_content(&result.output, self.settings.dialect),
             role: Some(ToolRole::Tool),
         }));
         // A client of attributed events shows failures itself.
@@ -107,30 +106,27 @@ impl BlockEventConverter<Event> for ToolResultConverter {
     }
 }
 
-impl ToolResultConverter {
-    /// Returns content parts if the result consists of parts that the peer can read; otherwise text.
-    ///
-    /// ```text
-    /// [{"type":"text","text":"Hi"}]      1.0: one text part        0.0.59: the JSON as text
-    /// [{"type":"text","text":"Hi"}, 3]   the JSON as text: not all elements are parts
-    /// {"a":1}                            the JSON as text
-    /// []                                 the JSON as text
-    /// ```
-    ///
-    /// A list is taken for parts only if every element is a valid 1.0 part: a client rejects the event
-    /// otherwise.
-    fn content(self, result: &ToolResultEvent) -> Content {
-        let parts = match &result.output {
-            ToolOutput::Json(Value::Array(parts)) if self.settings.dialect == Dialect::V1_0 => parts,
-            output => return Content::Text(output.to_text()),
-        };
-        let at = At::root("content", Strictness::Strict);
-        let read = |value: &Value| ContentPart::from_wire(value.clone(), &at).ok().filter(is_modern);
-        let read: Option<Vec<_>> = parts.iter().map(read).collect();
-        match read {
-            Some(parts) if !parts.is_empty() => Content::Parts(parts),
-            _ => Content::Text(result.output.to_text()),
-        }
+/// Returns content parts if the result consists of parts that a peer of the dialect can read; otherwise text.
+///
+/// ```text
+/// [{"type":"text","text":"Hi"}]      1.0: one text part        0.0.59: the JSON as text
+/// [{"type":"text","text":"Hi"}, 3]   the JSON as text: not all elements are parts
+/// {"a":1}                            the JSON as text
+/// []                                 the JSON as text
+/// ```
+///
+/// A list is taken for parts only if every element is a valid 1.0 part: the peer rejects the event or input otherwise.
+pub(crate) fn result_content(output: &ToolOutput, dialect: Dialect) -> Content {
+    let parts = match output {
+        ToolOutput::Json(Value::Array(parts)) if dialect == Dialect::V1_0 => parts,
+        output => return Content::Text(output.to_text()),
+    };
+    let at = At::root("content", Strictness::Strict);
+    let read = |value: &Value| ContentPart::from_wire(value.clone(), &at).ok().filter(is_modern);
+    let read: Option<Vec<_>> = parts.iter().map(read).collect();
+    match read {
+        Some(parts) if !parts.is_empty() => Content::Parts(parts),
+        _ => Content::Text(output.to_text()),
     }
 }
 

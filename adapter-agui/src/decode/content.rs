@@ -13,9 +13,8 @@
 //! [`REMEMBERED`] open messages and calls; content beyond it is emitted without state.
 
 use aqueduct_core::block::{Text, Thinking, ToolOutput, ToolResult, ToolUse};
-use aqueduct_core::fingerprint::{JsonFingerprint, Relation};
 use aqueduct_core::{
-    ByteString, ContentBlock, MessageId, Metadata, Mode, Role, Source, Timestamp, ToolCallId, Track, Update,
+    ByteString, ContentBlock, MessageId, Metadata, Role, Source, Timestamp, ToolCallId, Track, Update,
     wellknown,
 };
 use serde_json::Value;
@@ -29,9 +28,6 @@ use crate::wire::{
     Base, Content, EncryptedSubtype, Event, ReasoningEncryptedValue, TextMessageStart, TextRole,
     ToolCallResult, ToolCallStart,
 };
-
-/// The most bytes of arguments that are held of a repeated call of the input: they are compared when it ends.
-const MAX_REPEATED_ARGUMENTS: usize = 1 << 20;
 
 /// The track of messages beyond the limit of open ones.
 const STRAY_TRACK: &str = "stray";
@@ -322,30 +318,6 @@ impl Decoder {
         update.last = last;
         update.details = details(base);
         self.emit(update);
-    }
-
-    /// Continues a call of the input that the agent streams again, which is emitted only if its
-    /// arguments have changed. Returns `false` if the call is not such a repetition.
-    ///
-    /// An agent that continues after a result may stream the call again, which the frontend already
-    /// has. The arguments are held until the end of the call, because a comparison needs all of them.
-    fn continue_repeated(&mut self, id: &ByteString, arguments: &str, last: bool) -> bool {
-        let Some(call) = self.seen.open_call_mut(id) else { return false };
-        let Some((_, repeated)) = &mut call.again else { return false };
-        if repeated.len() + arguments.len() <= MAX_REPEATED_ARGUMENTS {
-            repeated.push_str(arguments);
-        }
-        let Some((name, repeated)) = call.again.take_if(|_| last) else { return true };
-        if !repeated.trim().is_empty() && call.print.relation(&repeated) != Relation::Same {
-            call.print = JsonFingerprint::default();
-            call.print.push(&repeated);
-            let block = ContentBlock::tool_use(id.clone(), name, repeated);
-            let mut update = Update::new(block).last();
-            update.message_id = call.parent.clone().map(MessageId::new);
-            update.mode = Mode::Replace;
-            self.emit(update);
-        }
-        true
     }
 
     /// Emits the result of a call, on the lane of the call if the result has no tag. Whether it is an

@@ -1,21 +1,28 @@
-//! Suppression of thinking that the source repeats.
+//! Suppression of thinking that the source repeats, and of calls of the input that it streams again.
 //!
 //! Some frameworks stream thinking and then emit all of it once more, as one delta under another id, when the answer is
 //! complete. Such a repetition adds no content. Only thinking since the last tool call of the agent is compared: a block
 //! that stays open over a call is repeated from there, and thinking that repeats after a call is new.
 //!
-//! Invariant: no content is lost. The delta is held until its message ends, and emitted if more of the message follows.
+//! An agent that continues after a result may stream the call again, which the frontend already has. Its arguments are held
+//! until the call ends, because a comparison needs all of them, and emitted if they have changed.
+//!
+//! Invariant: no content is lost. The delta of a thought is held until its message ends, and emitted if more of the message
+//! follows; the arguments of a call are emitted once more of them arrive than are held.
 
-use aqueduct_core::fingerprint::Fingerprint;
-use aqueduct_core::{ByteString, Timestamp};
+use aqueduct_core::fingerprint::{Fingerprint, JsonFingerprint, Relation};
+use aqueduct_core::{ByteString, ContentBlock, MessageId, Mode, Source, Timestamp, Track, Update};
 
-use super::open::Key;
-use super::seen::{Digest, digest_of};
+use super::open::{Call, Key};
+use super::seen::{Digest, REMEMBERED, detached, digest_of};
 use super::{Decoder, details};
 use crate::wire::Base;
 
 /// The most ended blocks of an agent that are compared with a new one; a repetition of an earlier one is emitted.
 const COMPARED: usize = 64;
+
+/// The most bytes of arguments that are held of a repeated call of the input. Beyond it the call is emitted as it arrives.
+const MAX_REPEATED_ARGUMENTS: usize = 1 << 20;
 
 /// The ended thinking of one agent since its last tool call.
 #[derive(Debug, Default)]
@@ -81,6 +88,32 @@ impl Decoder {
         update.created_at = base.timestamp.map(Timestamp).or(message.created_at);
         update.details = message.details.take().or_else(|| details(base));
         self.emit(update);
+    }
+
+    /// Continues a call of the input that the source streams again. Returns `false` if the call is not such a repetition.
+    pub(super) fn continue_repeated(&mut self, id: &ByteString, arguments: &str, last: bool) -> bool {
+        let Some(call) = self.seen.open_call_mut(id) else { return false };
+        let Some((_, repeated)) = &mut call.again else { return false };
+        repeated.push_str(arguments);
+        let is_too_large = repeated.len() > MAX_REPEATED_ARGUMENTS;
+        let Some((name, repeated)) = call.again.take_if(|_| last || is_too_large) else { return true };
+        let is_changed = || !repeated.trim().is_empty() && call.print.relation(&repeated) != Relation::Same;
+        if last && !is_changed() {
+            return true;
+        }
+        call.print = JsonFingerprint::default();
+        call.print.push(&repeated);
+        let parent = call.parent.clone().map(MessageId::new);
+        let mut update = Update::new(ContentBlock::tool_use(id.clone(), name, repeated));
+        update.message_id.clone_from(&parent);
+        update.mode = Mode::Replace;
+        update.last = last;
+        self.emit(update);
+        // The rest of the call continues the block.
+        if !last && self.calls.len() < REMEMBERED {
+            self.calls.insert(detached(id), Call { source: Source::root(), track: Track::MAIN, parent });
+        }
+        true
     }
 }
 

@@ -3,8 +3,8 @@
 use aqueduct_core::BlockKind::{Text, ToolUse};
 use aqueduct_core::testing::{InvariantChecker, run_to_end, trace};
 use aqueduct_core::{
-    BlockEvent, ContentBlock, LaneOutcome, Mode, RunFailure, RunInfo, RunOutcome, Source, SourceEvent,
-    StreamContext, Track, Update, wellknown,
+    BlockEvent, ContentBlock, LaneOutcome, MessageId, Mode, RunFailure, RunInfo, RunOutcome, Source,
+    SourceEvent, StreamContext, Track, Update, wellknown,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -487,6 +487,46 @@ fn a_call_of_the_input_that_starts_again_is_the_same_call() {
     let changed = out("{\"a\":1}");
     assert_eq!(changed[0].block, ContentBlock::tool_use("c", "look", "{}"));
     assert_eq!((changed[0].mode, changed.len()), (Mode::Replace, 2));
+}
+
+/// More than is held for the comparison: the call is emitted as it arrives, with all its arguments in order.
+#[test]
+fn a_large_call_that_starts_again_is_emitted_whole() {
+    let input: RunAgentInput = serde_json::from_value(json!({"threadId": "t", "runId": "r", "messages": [
+        {"id": "u", "role": "user", "content": "?"},
+        {"id": "x", "role": "assistant", "toolCalls": [
+            {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}]}]}))
+    .unwrap();
+    let large = "x".repeat(700_000);
+    let deltas = ["{\"a\":\"", &large, &large, "\",\"b\":", "1}"];
+    let mut events = call("c", "other").to_vec();
+    for (at, delta) in (1..).zip(deltas) {
+        events.insert(at, json!({"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": delta}));
+    }
+    let emitted = updates(decode_with(Decoder::new().with_input(&input), events));
+    let mut arguments = String::new();
+    for update in &emitted {
+        let ContentBlock::ToolUse(tool) = &update.block else { panic!("{update:?}") };
+        arguments.push_str(&tool.arguments);
+        assert_eq!((&update.track, update.message_id.as_ref()), (&Track::MAIN, Some(&MessageId::from("x"))));
+    }
+    assert_eq!(arguments, deltas.concat());
+    let modes: Vec<_> = emitted.iter().map(|update| (update.mode, update.last)).collect();
+    let rest = (Mode::Append, false);
+    assert_eq!(modes, [(Mode::Replace, false), rest, rest, (Mode::Append, true)]);
+    let mut context = StreamContext::new(RunInfo::new("t", "r"));
+    let (mut streamed, mut blocks) = (String::new(), 0);
+    for update in emitted {
+        context.handle_update(update).unwrap();
+        while let Some(event) = context.poll_event() {
+            match event {
+                BlockEvent::BlockStarted(_) => blocks += 1,
+                BlockEvent::BlockDelta { delta, .. } => streamed.push_str(&delta),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!((streamed, blocks), (arguments, 1));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
 
-use super::patch::apply;
+use super::patch::{PatchLimits, patched};
 use crate::error::Error;
 use crate::wire::{
     ActivityMessage, ActivitySnapshot, AssistantMessage, Content, FunctionCall, InstructionMessage, Message,
@@ -194,11 +194,18 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// Returns an error if an operation fails; the card is unchanged then.
+    /// Returns an error if an operation fails, or the result is not an object; the card is unchanged then.
     pub(super) fn patch(&mut self, operations: &[PatchOperation]) -> Result<(), Error> {
         let Message::Activity(card) = &mut self.message else { return Ok(()) };
-        let mut content = Value::Object(std::mem::take(&mut card.content));
-        let applied = apply(&mut content, operations);
+        let content = Value::Object(std::mem::take(&mut card.content));
+        let (content, applied) = match patched(&content, operations, &PatchLimits::default()) {
+            Ok(changed @ Value::Object(_)) => (changed, Ok(())),
+            Ok(_) => {
+                let operation = operations.len().saturating_sub(1);
+                (content, Err(Error::PatchRefused { operation }))
+            }
+            Err(error) => (content, Err(error)),
+        };
         if let Value::Object(content) = content {
             card.content = content;
         }
@@ -233,5 +240,35 @@ fn plain(content: &Content) -> String {
     match content {
         Content::Text(text) => text.to_string(),
         Content::Parts(_) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A card is an object: a patch that makes anything else of it is refused, and changes nothing.
+    #[test]
+    fn a_patch_that_leaves_no_object_is_refused() {
+        let content = json!({ "done": 1 }).as_object().unwrap().clone();
+        let card = ActivityMessage { content: content.clone(), ..ActivityMessage::default() };
+        let mut draft = Draft::new(Message::Activity(card));
+        let root = |value: Value| {
+            let operation = json!({ "op": "replace", "path": "", "value": value });
+            PatchOperation(operation.as_object().unwrap().clone())
+        };
+        let content_of = |draft: &Draft| match draft.finish() {
+            Message::Activity(card) => card.content,
+            other => panic!("{other:?}"),
+        };
+        for value in [json!(null), json!([1]), json!("text")] {
+            let refused = draft.patch(&[root(json!({})), root(value)]);
+            assert!(matches!(refused, Err(Error::PatchRefused { operation: 1 })), "{refused:?}");
+            assert_eq!(content_of(&draft), content);
+        }
+        draft.patch(&[root(json!(1)), root(json!({ "done": 2 }))]).unwrap();
+        assert_eq!(Value::Object(content_of(&draft)), json!({ "done": 2 }));
     }
 }

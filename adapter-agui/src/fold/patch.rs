@@ -53,6 +53,20 @@ pub fn apply_within(
     operations: &[PatchOperation],
     limits: &PatchLimits,
 ) -> Result<(), Error> {
+    *target = patched(target, operations, limits)?;
+    Ok(())
+}
+
+/// Returns the value after all operations.
+///
+/// # Errors
+///
+/// As [`apply_within`].
+pub(super) fn patched(
+    target: &Value,
+    operations: &[PatchOperation],
+    limits: &PatchLimits,
+) -> Result<Value, Error> {
     if operations.len() > limits.operations {
         let (operation, max) = (limits.operations, limits.operations);
         return Err(Error::PatchLimit { operation, limit: "operations", max });
@@ -67,8 +81,7 @@ pub fn apply_within(
             Stop::Limit(error) => error,
         })?;
     }
-    *target = patched;
-    Ok(())
+    Ok(patched)
 }
 
 /// Why an operation stops.

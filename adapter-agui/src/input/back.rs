@@ -11,11 +11,10 @@
 //! | files of a user | parts of the user's message |
 //! | a progress card | an activity message |
 //! | raw content | the unknown message or part, unchanged |
-//! | other custom content | text: a model reads it |
+//! | other custom content, malformed content | text: a model reads it |
 //!
 //! Members that the wire types do not know travel in metadata and are members again here, of the first message that is written.
 
-use aqueduct_core::block::ToolOutput;
 use aqueduct_core::message::ToolSpec;
 use aqueduct_core::{
     ByteString, ContentBlock, InterruptReply, Message, MessageId, Metadata, Role, RunId, RunInput, wellknown,
@@ -25,14 +24,13 @@ use serde_json::{Value, json};
 use super::part::media_part;
 use super::{META_CALLS, META_ENCRYPTED, META_ERROR, META_MEMBERS};
 use crate::config::Dialect;
-use crate::convert::META_AUTHOR;
+use crate::convert::{META_AUTHOR, result_content};
 use crate::version::PROTOCOL_VERSION;
-use crate::wire::object::{At, FromWire as _};
 use crate::wire::{self};
 use crate::wire::{
     ActivityMessage, AssistantMessage, Content, ContentPart, Context, FunctionCall, InstructionMessage,
-    MaybeValue, ReasoningMessage, ResumeEntry, ResumeStatus, RunAgentInput, Strictness, TextPart, Tool,
-    ToolCall, ToolCallType, ToolMessage, UserMessage,
+    MaybeValue, ReasoningMessage, ResumeEntry, ResumeStatus, RunAgentInput, TextPart, Tool, ToolCall,
+    ToolCallType, ToolMessage, UserMessage,
 };
 
 /// Returns the input for an agent of this dialect. Members that 0.0.59 requires are always present.
@@ -177,7 +175,7 @@ impl<'a> Back<'a> {
                 ContentBlock::ToolResult(result) => {
                     self.flush();
                     let call = result.id.as_ref().map(|id| id.as_bytes().clone()).unwrap_or_default();
-                    let content = self.tool_content(&result.output);
+                    let content = result_content(&result.output, self.dialect);
                     self.answer(call, content, result.is_error);
                 }
                 ContentBlock::Custom(custom) => self.custom(&custom.name, &custom.value),
@@ -197,47 +195,57 @@ impl<'a> Back<'a> {
         }
     }
 
-    /// Writes custom content: files as parts, raw content unchanged, anything else as text.
+    /// Writes custom content: files as parts, cards as activities, raw content unchanged. A model reads text, so content
+    /// without such a form is written as text.
     fn custom(&mut self, name: &str, value: &Value) {
-        match name {
-            wellknown::ACTIVITY => {
-                let content = value.get("content").and_then(Value::as_object).cloned();
-                if let (Some(content), Some(kind)) = (content, value.get("type").and_then(Value::as_str)) {
-                    self.flush();
-                    let (id, metadata) = (self.next_id(), self.take_metadata());
-                    let message = ActivityMessage {
-                        id,
-                        metadata,
-                        subagent_run_id: self.tag.clone(),
-                        activity_type: kind.into(),
-                        content,
-                        extra: self.extra.take(),
-                    };
-                    self.out.push(wire::Message::Activity(message));
-                }
-            }
+        let is_written = match name {
+            wellknown::ACTIVITY => self.activity(value),
             wellknown::FILE if self.message.role == Role::User => {
-                if let Some(part) = media_part(value) {
-                    self.push_part(part);
-                }
+                media_part(value).map(|part| self.push_part(part)).is_some()
             }
             wellknown::RAW => self.raw(value),
-            // A model reads text, so other content is written as text.
-            _ => self.push_text(&value.to_string()),
+            _ => false,
+        };
+        if !is_written {
+            self.push_text(&value.to_string());
         }
     }
 
-    /// Writes an unknown message or part unchanged.
-    fn raw(&mut self, value: &Value) {
-        let Some(members) = value.get("event").and_then(Value::as_object) else { return };
+    /// Writes a progress card. Returns `false` if the value lacks its type or its content.
+    fn activity(&mut self, value: &Value) -> bool {
+        let content = value.get("content").and_then(Value::as_object).cloned();
+        let kind = value.get("type").and_then(Value::as_str);
+        let Some((content, kind)) = content.zip(kind) else { return false };
+        self.flush();
+        let (id, metadata) = (self.next_id(), self.take_metadata());
+        let message = ActivityMessage {
+            id,
+            metadata,
+            subagent_run_id: self.tag.clone(),
+            activity_type: kind.into(),
+            content,
+            extra: self.extra.take(),
+        };
+        self.out.push(wire::Message::Activity(message));
+        true
+    }
+
+    /// Writes an unknown message or part unchanged. Returns `false` for a value that is neither, or a part that the message
+    /// cannot contain.
+    fn raw(&mut self, value: &Value) -> bool {
+        let Some(members) = value.get("event").and_then(Value::as_object) else { return false };
         // An unknown message has a role, an unknown part a type.
         if members.contains_key("role") {
             self.flush();
             self.written += 1;
             self.out.push(wire::Message::Unknown(members.clone()));
-        } else if self.message.role == Role::User {
+            return true;
+        }
+        let is_part = self.message.role == Role::User;
+        if is_part {
             self.push_part(ContentPart::Unknown(members.clone()));
         }
+        is_part
     }
 
     /// Appends a part. Text before it becomes a part of its own, so that the order stays.
@@ -262,16 +270,6 @@ impl<'a> Back<'a> {
             encrypted_value: encrypted.as_ref().and_then(Value::as_str).map(ByteString::from),
             extra: None,
         }
-    }
-
-    /// Returns content parts if the result consists of parts that the agent can read; otherwise text.
-    fn tool_content(&self, output: &ToolOutput) -> Content {
-        if let (ToolOutput::Json(value @ Value::Array(_)), Dialect::V1_0) = (output, self.dialect)
-            && let Ok(parts) = Vec::from_wire(value.clone(), &At::root("content", Strictness::Strict))
-        {
-            return Content::Parts(parts);
-        }
-        Content::Text(output.to_text())
     }
 
     /// Appends the result of a call, as a message of its own.

@@ -1,6 +1,6 @@
 //! Inputs both ways; each id once; both spellings of files; what is malformed is refused with a place.
 
-use aqueduct_core::block::ToolOutput;
+use aqueduct_core::block::{ToolOutput, ToolResult};
 use aqueduct_core::{ContentBlock, Message, Role, RunInput, ToolCallId, wellknown};
 use serde_json::{Value, json};
 
@@ -256,5 +256,52 @@ fn an_id_that_is_too_long_is_refused_with_its_place() {
         body[member] = value;
         let error = read_input(body.to_string().as_bytes()).unwrap_err().to_string();
         assert_eq!(error, format!("{place}: expected an id of at most 1024 bytes, found 1025 bytes"));
+    }
+}
+
+/// Custom content that lacks what its AG-UI form needs reaches the agent as text.
+#[test]
+fn content_without_a_form_becomes_text() {
+    let written = |role: Role, name: &'static str, value: Value| {
+        let mut message = Message::new(role);
+        message.contents = vec![ContentBlock::text("a "), ContentBlock::custom(name, value)];
+        let mut input = RunInput::prompt("t", "r", "");
+        input.messages = vec![message];
+        let all = serde_json::to_value(run_agent_input(&input, Dialect::V1_0).messages).unwrap();
+        assert_eq!(all.as_array().unwrap().len(), 1, "{all}");
+        all[0]["content"].clone()
+    };
+    for (role, name, value) in [
+        (Role::Assistant, wellknown::ACTIVITY, json!({"type": "plan"})),
+        (Role::Assistant, wellknown::ACTIVITY, json!({"content": {}})),
+        (Role::Assistant, wellknown::RAW, json!({"event": "text"})),
+        (Role::Assistant, wellknown::RAW, json!({"event": {"type": "smell"}})),
+        (Role::User, wellknown::RAW, json!({"source": "ag-ui"})),
+        (Role::User, wellknown::FILE, json!({"name": "a.png"})),
+    ] {
+        let text = format!("a {value}");
+        assert_eq!(written(role, name, value), text, "{name}");
+    }
+}
+
+/// The result of a tool consists of parts only if a 1.0 agent accepts each of them.
+#[test]
+fn a_result_with_foreign_parts_is_text() {
+    let written = |output: &Value| {
+        let mut message = Message::new(Role::Tool);
+        let result = ToolResult {
+            id: Some("c".into()),
+            output: ToolOutput::Json(output.clone()),
+            ..Default::default()
+        };
+        message.contents = vec![ContentBlock::ToolResult(result)];
+        let mut input = RunInput::prompt("t", "r", "");
+        input.messages = vec![message];
+        serde_json::to_value(run_agent_input(&input, Dialect::V1_0).messages).unwrap()[0]["content"].clone()
+    };
+    let parts = json!([{"type": "text", "text": "Hi"}]);
+    assert_eq!(written(&parts), parts);
+    for output in [json!([]), json!([{"type": "smell"}]), json!([{"type": "text", "text": "Hi"}, 3])] {
+        assert_eq!(written(&output), output.to_string());
     }
 }

@@ -6,7 +6,7 @@ use super::field::ProtoField as _;
 use super::reader::{Field, Reader};
 use super::writer::{VARINT, write_key, write_nested, write_varint};
 use crate::error::Error;
-use crate::wire::{Base, Event, EventType};
+use crate::wire::{Base, Event, EventType, PatchOperation};
 
 /// The fields of an event; number 1 is [`Base`] in all of them.
 pub(crate) trait ProtoEvent: Default {
@@ -28,7 +28,17 @@ pub(crate) trait ProtoEvent: Default {
 /// The bytes are those of one envelope: a field whose number identifies the kind of event.
 /// `encode::proto_frame` adds the length.
 pub fn encode_event(event: &Event, out: &mut Vec<u8>) -> bool {
-    event.write_envelope(out)
+    has_known_operations(event) && event.write_envelope(out)
+}
+
+/// Returns `false` for a JSON Patch with an unknown operation: operations are numbers, and a missing number means `add`.
+fn has_known_operations(event: &Event) -> bool {
+    let patch = match event {
+        Event::StateDelta(state) => &state.delta,
+        Event::ActivityDelta(activity) => &activity.patch,
+        _ => return true,
+    };
+    patch.iter().all(PatchOperation::is_known)
 }
 
 /// Decodes one event.

@@ -140,7 +140,7 @@ impl ProtoEvent for SubagentFinished {
 /// Further members have no field and are lost.
 impl ProtoMessage for PatchOperation {
     fn write_fields(&self, out: &mut Vec<u8>) {
-        // Number 0 is the default of protobuf and is not written.
+        // Number 0 is the default of protobuf and is not written. Unknown operations were refused (`encode_event`).
         let number = OPERATIONS.iter().position(|op| *op == self.op()).unwrap_or_default();
         if number != 0 {
             write_key(1, VARINT, out);

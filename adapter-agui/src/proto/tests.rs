@@ -75,6 +75,22 @@ fn an_unknown_event_has_no_bytes() {
     assert!(!encode_event(&unknown, &mut Vec::new()));
 }
 
+/// An operation is a number, and there is none for an unknown one: number 0 is `add`.
+#[test]
+fn a_patch_with_an_unknown_operation_has_no_bytes() {
+    let state =
+        |op: &str| event(&json!({"type": "STATE_DELTA", "delta": [{"op": op, "path": "/a", "value": 1}]}));
+    let card = |op: &str| {
+        let patch = json!([{"op": op, "path": "/a", "value": 1}]);
+        event(&json!({"type": "ACTIVITY_DELTA", "messageId": "m", "activityType": "t", "patch": patch}))
+    };
+    for make in [&state as &dyn Fn(&str) -> Event, &card] {
+        assert!(encode_event(&make("add"), &mut Vec::new()));
+        assert!(encode_event(&make("test"), &mut Vec::new()));
+        assert!(!encode_event(&make("merge"), &mut Vec::new()));
+    }
+}
+
 #[test]
 fn envelopes_that_contradict_themselves_are_refused() {
     for (bytes, why) in [

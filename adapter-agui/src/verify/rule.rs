@@ -142,6 +142,8 @@ rules! {
     BadPatch = "bad-patch", "send operations of RFC 6902 with JSON pointers";
     /// A frame holds one JSON object.
     NotJson = "not-json", "send one JSON object per frame, and nothing else";
+    /// A stream is UTF-8.
+    InvalidUtf8 = "invalid-utf8", "encode text as UTF-8, and split it at characters before it is encoded";
     /// Frames are separated by LF LF.
     CrlfFraming = "crlf-framing", "end lines with LF alone";
     /// A frame is at most 10 MiB.

@@ -99,7 +99,8 @@ fn every_case_has_its_verdict() {
 
 #[test]
 fn every_rule_has_a_case() {
-    let framing = [Rule::NotJson, Rule::CrlfFraming, Rule::FrameTooLarge].map(|rule| rule.id().to_owned());
+    let framing = [Rule::NotJson, Rule::InvalidUtf8, Rule::CrlfFraming, Rule::FrameTooLarge]
+        .map(|rule| rule.id().to_owned());
     let broken = |case: &Case| case.verdicts.iter().any(Option::is_some);
     let covered: Vec<_> =
         cases().iter().filter(|case| broken(case)).map(|case| case.rule.clone()).chain(framing).collect();
@@ -160,6 +161,18 @@ fn framing_is_what_clients_take() {
     assert_eq!(rules_of_sse(sse(&events, "\n").trim_end()), []);
     let lined = sse(&events, "\n").replace(",\"messageId\"", ",\ndata: \"messageId\"");
     assert_eq!(rules_of_sse(&lined), []);
+}
+
+/// Clients read U+FFFD where bytes are not UTF-8: the event is verified as they read it, and its loss is reported.
+#[test]
+fn bytes_that_are_not_utf_8_are_reported() {
+    let mut bytes = sse(&run(text("m")), "\n").into_bytes();
+    let at = bytes.windows(8).position(|window| window == b"\"delta\":").unwrap() + 9;
+    bytes.insert(at, 0xff);
+    let found = verify_sse(&bytes, Dialect::V1_0, Level::Strict);
+    let rules: Vec<_> = found.iter().map(|violation| (violation.index, violation.rule)).collect();
+    assert_eq!(rules, [(2, Rule::InvalidUtf8)]);
+    assert_eq!(verify_sse(&bytes, Dialect::V1_0, Level::Client), []);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! [`TextVerifier`]: verifies bytes, as SSE or as one JSON object per line.
 //!
 //! Framing is verified with the content: frames that are too large, CR LF where clients look for
-//! LF LF, frames that are not JSON. Invalid UTF-8 is read as U+FFFD, as clients read it. Bytes may
-//! be split anywhere.
+//! LF LF, frames that are not JSON, bytes that are not UTF-8: clients read U+FFFD there, and so does
+//! the rest of the verification. Bytes may be split anywhere.
 //!
 //! ```text
 //! bytes ──SseSplitter──► frames ──► JSON value ──strict parse──► event ──► schema, thread, order
@@ -91,15 +91,22 @@ impl TextVerifier {
         // Reported once per stream: all frames of a server have the same line ends.
         if frame.crlf && !self.crlf_reported {
             self.crlf_reported = true;
-            self.verifier.report.index = self.verifier.next;
-            self.verifier.report.event.clear();
             let what = "lines end with CR LF, and clients look for LF LF";
-            self.verifier.report.rejected(Rule::CrlfFraming, what);
+            self.report_frame(Rule::CrlfFraming, Severity::Rejected, what);
+        }
+        if frame.is_lossy {
+            let what = "the frame is not UTF-8, and clients read U+FFFD for its invalid bytes";
+            self.report_frame(Rule::InvalidUtf8, Severity::Unnoticed, what);
         }
         match &frame.data {
             Ok(data) => self.handle_payload(data),
             Err(size) => self.refuse(Rule::FrameTooLarge, format!("a frame of {size} bytes and more")),
         }
+    }
+
+    /// Reports a defect of the next frame, whose event is verified after it.
+    fn report_frame(&mut self, rule: Rule, severity: Severity, what: &str) {
+        self.verifier.report.add_at(self.verifier.next, String::new(), rule, severity, what);
     }
 
     /// Reports a frame that is not an event.
@@ -218,6 +225,8 @@ pub struct SseFrame {
     pub data: Result<String, usize>,
     /// Set if a line ended with CR LF.
     pub crlf: bool,
+    /// Set if bytes of `data` were not UTF-8: U+FFFD stands in their place.
+    pub is_lossy: bool,
 }
 
 /// Splits an SSE stream into frames, as far as verification needs it: AG-UI clients read only `data:` lines.
@@ -227,6 +236,7 @@ pub struct SseSplitter {
     data: Option<String>,
     size: usize,
     crlf: bool,
+    is_lossy: bool,
 }
 
 impl SseSplitter {
@@ -265,7 +275,9 @@ impl SseSplitter {
             return self.handle_blank(frames);
         }
         if let Some(data) = line.strip_prefix(b"data:") {
-            let data = String::from_utf8_lossy(data.strip_prefix(b" ").unwrap_or(data));
+            let data = data.strip_prefix(b" ").unwrap_or(data);
+            self.is_lossy |= std::str::from_utf8(data).is_err();
+            let data = String::from_utf8_lossy(data);
             match &mut self.data {
                 Some(earlier) => {
                     earlier.push('\n');
@@ -281,12 +293,11 @@ impl SseSplitter {
 
     /// Ends the frame. A frame without `data:` (a comment, a heartbeat) yields nothing.
     fn handle_blank(&mut self, frames: &mut Vec<SseFrame>) {
-        let (data, size, crlf) =
-            (self.data.take(), std::mem::take(&mut self.size), std::mem::take(&mut self.crlf));
+        let Self { data, size, crlf, is_lossy, .. } = std::mem::take(self);
         if size > MAX_FRAME {
-            frames.push(SseFrame { data: Err(size), crlf });
+            frames.push(SseFrame { data: Err(size), crlf, is_lossy });
         } else if let Some(data) = data {
-            frames.push(SseFrame { data: Ok(data), crlf });
+            frames.push(SseFrame { data: Ok(data), crlf, is_lossy });
         }
     }
 }

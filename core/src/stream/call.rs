@@ -75,12 +75,14 @@ impl Call {
         Ok(())
     }
 
-    /// Holds arguments until the name is known.
+    /// Holds arguments until the name is known. If it is known, the caller starts the block with them at once.
     fn hold(&mut self, arguments: &str, mode: Mode, lane: &Lane, out: &Outlet) -> Result<(), Error> {
         let held = if mode == Mode::Append { self.held.len() } else { 0 };
-        let max = out.limits.bytes_per_block;
-        let what = "bytes of arguments of a tool call without name";
-        Outlet::check(held + arguments.len(), max, "bytes_per_block", what, lane.source.path())?;
+        if self.name.is_empty() {
+            let max = out.limits.bytes_per_block;
+            let what = "bytes of arguments of a tool call without name";
+            Outlet::check(held + arguments.len(), max, "bytes_per_block", what, lane.source.path())?;
+        }
         if mode != Mode::Append && !arguments.is_empty() {
             self.held.clear();
         }

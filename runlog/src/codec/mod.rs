@@ -33,8 +33,10 @@ pub(crate) use control::{decode_value, encode_value};
 pub use event::{Decoder, Encoder};
 #[cfg(feature = "disk")]
 pub(crate) use read::Reader;
+pub(crate) use read::read_number;
 #[cfg(feature = "disk")]
 pub(crate) use write::Writer;
+pub(crate) use write::write_number;
 
 /// The newest version that is written and read. An event that version 1 can represent is written in version 1, so that
 /// replicas of an older program can read it.

@@ -18,6 +18,25 @@ use super::CodecError;
 /// The longest LEB128 form of a 64-bit number.
 const NUMBER_BYTES: u32 = 10;
 
+/// Reads LEB128 from the front of `from`. A value of more than 64 bits is an error.
+pub(crate) fn read_number(from: &mut &[u8], what: &'static str) -> Result<u64, CodecError> {
+    let mut number = 0;
+    for place in 0..NUMBER_BYTES {
+        let (&byte, rest) = from.split_first().ok_or(CodecError::Truncated(what))?;
+        *from = rest;
+        let bits = u64::from(byte & 0x7f);
+        // The tenth byte holds one bit.
+        if place == NUMBER_BYTES - 1 && bits > 1 {
+            break;
+        }
+        number |= bits << (7 * place);
+        if byte & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(CodecError::Invalid { what, found: u64::MAX })
+}
+
 /// A cursor over the bytes to decode.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -54,20 +73,11 @@ impl Reader {
 
     /// Reads LEB128. A value of more than 64 bits is an error.
     pub(crate) fn number(&mut self, what: &'static str) -> Result<u64, CodecError> {
-        let mut number = 0;
-        for place in 0..NUMBER_BYTES {
-            let byte = self.byte(what)?;
-            let bits = u64::from(byte & 0x7f);
-            // The tenth byte holds one bit.
-            if place == NUMBER_BYTES - 1 && bits > 1 {
-                break;
-            }
-            number |= bits << (7 * place);
-            if byte & 0x80 == 0 {
-                return Ok(number);
-            }
-        }
-        Err(CodecError::Invalid { what, found: u64::MAX })
+        let mut rest = &*self.bytes;
+        let number = read_number(&mut rest, what)?;
+        let used = self.bytes.len() - rest.len();
+        self.bytes.advance(used);
+        Ok(number)
     }
 
     /// Reads zigzag LEB128.

@@ -4,6 +4,15 @@
 
 use super::CodecError;
 
+/// Appends LEB128: seven bits per byte, the lowest first, the high bit set in all but the last byte.
+pub(crate) fn write_number(mut number: u64, to: &mut Vec<u8>) {
+    while number >= 0x80 {
+        to.push(low_byte(number) | 0x80);
+        number >>= 7;
+    }
+    to.push(low_byte(number));
+}
+
 /// Appends encoded values to a buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
@@ -21,12 +30,8 @@ impl Writer {
     }
 
     /// Writes LEB128: seven bits per byte, the lowest first.
-    pub(crate) fn number(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.byte(low_byte(number) | 0x80);
-            number >>= 7;
-        }
-        self.byte(low_byte(number));
+    pub(crate) fn number(&mut self, number: u64) {
+        write_number(number, &mut self.bytes);
     }
 
     /// Writes zigzag LEB128, so that small negative numbers are short.

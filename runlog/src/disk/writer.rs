@@ -284,8 +284,8 @@ impl Writer {
         Ok(move || view.publish_control(&ledger, message))
     }
 
-    /// Removes the events below `earliest` with the batch.
-    /// Costs one removed key per trimmed event.
+    /// Removes the events below `earliest` with the batch. Adds nothing to it if there are none, so that a run whose ledger equals its
+    /// view has no record in the batch (`ended_at`). Costs one removed key per trimmed event.
     fn trim(&mut self, run: &RunId, earliest: u64, batch: &mut Batch<'_>) -> Result<Publish, LogError> {
         let owned = self.owned(run)?;
         let first = owned.ledger.state.earliest;
@@ -293,7 +293,9 @@ impl Writer {
         for number in first..first + gone {
             batch.forget_event(owned.place, number);
         }
-        batch.record(owned.place, &owned.ledger);
+        if gone > 0 {
+            batch.record(owned.place, &owned.ledger);
+        }
         Ok(owned.published())
     }
 
@@ -329,9 +331,11 @@ impl Writer {
 type Publish = Box<dyn FnOnce(Vec<BlockEvent>) + Send>;
 
 impl Owned {
-    /// Returns the time of the run's end once it is synced: a run whose end waits in the batch must not be deleted yet.
+    /// Returns the time of the run's end once its record is synced. A run whose end or trim waits in the batch must not be deleted
+    /// yet: the commit of the batch would write its record again.
     fn ended_at(&self) -> Option<Timestamp> {
-        self.view.state().closed_at
+        let synced = self.view.state();
+        synced.closed_at.filter(|_| synced.earliest == self.ledger.state.earliest)
     }
 
     /// Returns what publishes the present ledger. A later change of the same batch publishes its own.
@@ -387,3 +391,6 @@ fn then<S: Send + 'static, T: Send + 'static>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

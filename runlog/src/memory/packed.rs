@@ -12,7 +12,8 @@
 use aqueduct_core::BlockEvent;
 use bytes::Bytes;
 
-use crate::codec::{Decoder, Encoder};
+use crate::codec::{Decoder, Encoder, read_number, write_number};
+use crate::limits::count;
 
 /// Equal bytes that end a run of literals: fewer are cheaper as literals.
 const WORTHWHILE: usize = 3;
@@ -62,7 +63,7 @@ impl Packed {
 /// Positions are compared, not shifted: consecutive records have equal fields at equal offsets as
 /// long as their ids have the same length.
 fn write_difference(before: &[u8], record: &[u8], to: &mut Vec<u8>) {
-    write_number(record.len(), to);
+    write_number(count(record.len()), to);
     let mut at = 0;
     while at < record.len() {
         let equal = equal_from(before, record, at);
@@ -75,8 +76,8 @@ fn write_difference(before: &[u8], record: &[u8], to: &mut Vec<u8>) {
             }
             end = (end + run.max(1)).min(record.len());
         }
-        write_number(equal, to);
-        write_number(end - start, to);
+        write_number(count(equal), to);
+        write_number(count(end - start), to);
         to.extend_from_slice(record.get(start..end).unwrap_or_default());
         at = end;
     }
@@ -90,10 +91,10 @@ fn equal_from(before: &[u8], record: &[u8], at: usize) -> usize {
 
 /// Reads the next record. Returns `None` at the end.
 fn read_difference(before: &[u8], from: &mut &[u8]) -> Option<Vec<u8>> {
-    let len = read_number(from)?;
+    let len = read_length(from)?;
     let mut record = Vec::with_capacity(len);
     while record.len() < len {
-        let (equal, literal) = (read_number(from)?, read_number(from)?);
+        let (equal, literal) = (read_length(from)?, read_length(from)?);
         record.extend_from_slice(before.get(record.len()..record.len() + equal)?);
         let (own, rest) = from.split_at_checked(literal)?;
         record.extend_from_slice(own);
@@ -102,29 +103,9 @@ fn read_difference(before: &[u8], from: &mut &[u8]) -> Option<Vec<u8>> {
     Some(record)
 }
 
-/// Appends a number in LEB128: seven bits per byte, the lowest first, the high bit set in all but
-/// the last byte.
-#[expect(clippy::cast_possible_truncation, reason = "seven bits are written at a time")]
-fn write_number(mut number: usize, to: &mut Vec<u8>) {
-    while number >= 0x80 {
-        to.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    to.push(number as u8);
-}
-
-/// Reads a number in LEB128. Returns `None` if the bytes end, or the number does not fit.
-fn read_number(from: &mut &[u8]) -> Option<usize> {
-    let (mut number, mut shift) = (0, 0);
-    loop {
-        let (&byte, rest) = from.split_first()?;
-        *from = rest;
-        number |= usize::from(byte & 0x7f).checked_shl(shift)?;
-        if byte < 0x80 {
-            return Some(number);
-        }
-        shift += 7;
-    }
+/// Reads a length. Returns `None` if the bytes end, or it does not fit.
+fn read_length(from: &mut &[u8]) -> Option<usize> {
+    usize::try_from(read_number(from, "a length").ok()?).ok()
 }
 
 #[cfg(test)]

@@ -334,9 +334,9 @@ impl Listener<'_> {
         let mut idle = tokio::time::interval(IDLE);
         let mut channels = Vec::new();
         loop {
+            // Subscriptions first: a waiter waits for them, and a stream of notifications that is always ready
+            // would delay them.
             tokio::select! {
-                // Subscriptions first: a waiter waits for them, and a stream of notifications that is always
-                // ready would delay them.
                 biased;
                 count = wanted.recv_many(&mut channels, QUEUE) => {
                     if count == 0 || !self.hear(std::mem::take(&mut channels)).await {

@@ -21,9 +21,11 @@
 //! most the last seconds, which the writers of open runs append again.
 
 mod config;
+mod controls;
 mod group;
 mod hub;
 mod keys;
+mod leases;
 mod link;
 mod lists;
 mod nodes;
@@ -42,10 +44,8 @@ use std::time::Duration;
 
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
-use bytes::Bytes;
 use serde_json::Value;
 
-use crate::codec::{decode_control, encode_control};
 use crate::error::{LogError, Refused};
 use crate::log::{Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunQuery, RunState};
 #[cfg(feature = "redis-tls")]
@@ -66,10 +66,6 @@ const READ_MAX: usize = 1_000;
 /// The largest number that is sent to a script: Lua numbers are doubles, which represent integers
 /// exactly up to 2^53. No run has that many events.
 const LARGEST: u64 = 1 << 53;
-
-/// Bytes of a nonce before a control message. The script compares whole messages: two equal
-/// messages (two cancels) must not be taken for a repetition of one.
-const NONCE: usize = 16;
 
 /// A run log on Redis.
 ///
@@ -133,78 +129,6 @@ impl RedisLog {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let own = RandomState::new().hash_one((self.process, call));
         format!("{own:016x}")
-    }
-
-    /// Creates a run: adds it to the lists, then calls the script, then creates its writer. A crash
-    /// after the first step leaves a list entry without a run, which readers of lists remove.
-    async fn open_run(&self, meta: RunMeta, until: Timestamp) -> Result<Lease, LogError> {
-        let run = meta.run_id.clone();
-        // Listed first: the sweeper would never find a run that is open and not listed.
-        self.enlist(&meta, until).await?;
-        let mut call = Call::default().key(self.desk.keys.meta(&run)).arg(self.nonce()).arg(until.0);
-        call = call.arg(self.desk.expiry);
-        for (name, value) in [
-            ("id", run.as_str()),
-            ("thread", meta.thread_id.as_str()),
-            ("agent", &meta.agent),
-            ("owner", &meta.owner),
-            ("opened", &meta.opened_at.0.to_string()),
-            ("holder", &self.replica),
-        ] {
-            call = call.arg(name).arg(value);
-        }
-        let reply: Reply = self.desk.link.script(&self.desk.scripts.open, &call).await?;
-        if reply.word != "ok" {
-            return Err(reply.refusal(&run, 0));
-        }
-        let lease = Lease { run_id: run, epoch: 1 };
-        self.pens.insert(&lease, 0, &self.desk.keys);
-        Ok(lease)
-    }
-
-    /// Takes a lapsed lease. The script decides atomically, so of several replicas one gets the lease.
-    /// The answer contains the head, at which the writer of this process continues.
-    async fn take_over_run(&self, run: RunId, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
-        let keys = &self.desk.keys;
-        let call = Call::default().key(keys.meta(&run)).key(keys.events(&run));
-        let call = call.arg(self.nonce()).arg(now.0).arg(until.0).arg(&self.replica).arg(self.desk.expiry);
-        let mut reply: Reply = self.desk.link.script(&self.desk.scripts.take_over, &call).await?;
-        match reply.word.as_str() {
-            "ok" => {
-                let lease = Lease { run_id: run, epoch: reply.next()? };
-                self.pens.insert(&lease, reply.next()?, &self.desk.keys);
-                self.list_leases(std::slice::from_ref(&lease), until).await?;
-                Ok(lease)
-            }
-            "held" => Err(LogError::Held { run, until: Timestamp(reply.next()?) }),
-            _ => Err(reply.refusal(&run, 0)),
-        }
-    }
-
-    /// Extends leases, one script call each, and the expiry of the keys of a run once less than half of
-    /// it is left. Returns the lost leases, and removes their writers.
-    async fn renew_runs(&self, leases: Vec<Lease>, until: Timestamp) -> Result<Vec<Lease>, LogError> {
-        let renew = |lease: Lease| async move {
-            let call = Call::default().key(self.desk.keys.meta(&lease.run_id));
-            let call = call.arg(lease.epoch).arg(until.0).arg(self.desk.expiry);
-            let mut reply: Reply = self.desk.link.script(&self.desk.scripts.renew, &call).await?;
-            if reply.word == "aging" {
-                let (thread, owner): (String, String) = (reply.next()?, reply.next()?);
-                self.renew_keys(&lease.run_id, &thread, &owner).await?;
-            }
-            Ok::<_, LogError>((reply.word != "lost", lease))
-        };
-        // All requests are sent on one connection before the first answer arrives.
-        let answers = futures_util::future::try_join_all(leases.into_iter().map(renew)).await?;
-        let (held, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(|(held, _)| *held);
-        let only =
-            |leases: Vec<(bool, Lease)>| leases.into_iter().map(|(_, lease)| lease).collect::<Vec<_>>();
-        self.list_leases(&only(held), until).await?;
-        let lost = only(lost);
-        for lease in &lost {
-            self.pens.remove(lease);
-        }
-        Ok(lost)
     }
 
     /// Appends a batch by the writer of the lease, and records the end of the run in the lists.
@@ -306,44 +230,6 @@ impl RedisLog {
             "gone" => Err(LogError::Gone { run, earliest: reply.next()? }),
             _ => Err(reply.refusal(&run, 0)),
         }
-    }
-
-    /// Sends a message to the owner of a run, on whichever replica it is. The limit is checked by the
-    /// script; `check_controls` then only names it.
-    async fn send_control(&self, run: RunId, message: Control) -> Result<(), LogError> {
-        let bytes = encode_control(&message)
-            .map_err(|error| LogError::Unreadable { run: run.clone(), what: error.to_string() })?;
-        let keys = &self.desk.keys;
-        let max = self.desk.limits.most_controls(&message);
-        let call = Call::default().key(keys.meta(&run)).key(keys.controls(&run));
-        let call = call.arg(max).bytes([self.nonce().into_bytes(), bytes].concat()).arg(self.desk.expiry);
-        let reply: Reply = self.desk.link.script(&self.desk.scripts.control, &call).await?;
-        match reply.word.as_str() {
-            "ok" => Ok(()),
-            "full" => self.desk.limits.check_controls(&run, max, &message),
-            _ => Err(reply.refusal(&run, 0)),
-        }
-    }
-
-    /// Waits for notifications until there are new messages, or the lease is lost.
-    async fn await_controls(&self, lease: Lease, seen: usize) -> Result<Vec<Control>, LogError> {
-        let run = &lease.run_id;
-        let entry = self.hub.entry(run).await?;
-        entry.signal.called(&lease, seen).await?;
-        let call = Call::default().key(self.desk.keys.meta(run)).key(self.desk.keys.controls(run));
-        let call = call.arg(lease.epoch).arg(seen);
-        let mut reply: Reply = self.desk.link.script(&self.desk.scripts.controls, &call).await?;
-        if reply.word != "ok" {
-            return Err(reply.refusal(run, lease.epoch));
-        }
-        let messages: Vec<Vec<u8>> = reply.next()?;
-        let decode = |message: Vec<u8>| {
-            let bytes = Bytes::from(message);
-            let body = bytes.slice(NONCE.min(bytes.len())..);
-            decode_control(body)
-                .map_err(|error| LogError::Unreadable { run: run.clone(), what: error.to_string() })
-        };
-        messages.into_iter().map(decode).collect()
     }
 
     /// Records a watcher of this replica in the hash of the run, where the owner reads it.

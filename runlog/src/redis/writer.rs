@@ -201,8 +201,12 @@ impl Pen {
                         self.write_note(desk, field, *weight, bytes).await?;
                     }
                     let missing: Vec<Kept> = self.window.iter().skip(missing.ok_or(lost)?).cloned().collect();
-                    // Only this writer appends under its epoch, so the log now ends where the batch starts.
-                    self.call(desk, behind + 1, &missing, None, deadline).await?;
+                    // Only this writer appends under its epoch, so the log then ends where the batch starts, unless
+                    // the server lost events again.
+                    let again = self.call(desk, behind + 1, &missing, None, deadline).await?;
+                    if let Appended::Refused(word) = again {
+                        return Err(self.refusal(&word, desk));
+                    }
                 }
             }
         }

@@ -24,6 +24,7 @@ pub(super) async fn check(make: &impl AsyncFn(LogLimits) -> Arc<dyn RunLog>) {
     a_run_that_ended_takes_no_message(&*plain().await).await;
     let limits = LogLimits { controls_per_run: 2, messages_per_run: 1, ..LogLimits::default() };
     messages_are_bounded(&*make(limits).await).await;
+    a_queue_that_is_full_takes_a_cancel(&*make(limits).await).await;
 }
 
 /// Returns a reply with values of every JSON kind: engines encode it.
@@ -96,6 +97,19 @@ async fn messages_are_bounded(log: &dyn RunLog) {
     for _ in 0..2 {
         log.control(&lease.run_id, Control::Cancel).await.unwrap();
     }
+    let refused = log.control(&lease.run_id, Control::Cancel).await;
+    assert!(matches!(refused, Err(LogError::RunTooLong { limit: "controls_per_run", .. })), "{refused:?}");
+}
+
+/// The last place is reserved for a cancel: a sender whose cancel is refused knows that the owner has one.
+async fn a_queue_that_is_full_takes_a_cancel(log: &dyn RunLog) {
+    let lease = open(log, "a").await;
+    log.control(&lease.run_id, Control::Message(json!(1))).await.unwrap();
+    log.control(&lease.run_id, reply()).await.unwrap();
+    let refused = log.control(&lease.run_id, reply()).await;
+    assert!(matches!(refused, Err(LogError::RunTooLong { limit: "controls_per_run", .. })), "{refused:?}");
+    log.control(&lease.run_id, Control::Cancel).await.unwrap();
+    assert_eq!(log.controls(&lease, 2).await, Ok(vec![Control::Cancel]));
     let refused = log.control(&lease.run_id, Control::Cancel).await;
     assert!(matches!(refused, Err(LogError::RunTooLong { limit: "controls_per_run", .. })), "{refused:?}");
 }

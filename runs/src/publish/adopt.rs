@@ -16,10 +16,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::service::{RefusalKind, ServiceError};
 use aqueduct_core::{
-    BlockEvent, ByteString, Checkpoint, InterruptId, InterruptReply, Principal, RunId, RunInput, RunOutcome,
+    BlockEvent, ByteString, Checkpoint, InterruptId, InterruptReply, Principal, RunId, RunOutcome,
     SourceEvent, Timestamp,
 };
 use aqueduct_runlog::{Lease, LogError, LogScope, Note, RunMeta, RunQuery, RunState, position_of};
@@ -29,7 +28,6 @@ use tokio::sync::{Mutex, watch};
 use super::mailbox::{AT_ONCE, replies_from, replies_to_value};
 use super::{Driver, LineDecoder, PUBLISH, Published, PublisherIngest, State};
 use crate::agents::AgentEntry;
-use crate::driver::Drive;
 use crate::extension::RunOrigin;
 use crate::feed::{Begin, Feed};
 use crate::handle::RunHandle;
@@ -39,8 +37,6 @@ use crate::runs::{Runs, refuse};
 const PUBLISHED: &str = "published";
 /// Runs of one thread that are searched for those of a publication.
 const RUNS: usize = 64;
-/// Events that are read at once.
-const PAGE: usize = 1_000;
 
 /// Returns the position of a publisher after payload `number`.
 pub(super) fn position(number: u64, line: Option<&str>) -> Value {
@@ -232,25 +228,21 @@ impl Runs {
         let Some(make) = self.0.host.formats.get(&publication.format).copied() else { return Ok(None) };
         let mut stored = Stored { decoder: make(), acknowledged: 0, replies: Vec::new(), asked: None };
         for run in &runs {
-            self.read_events(run, |event| stored.handle_event(event)).await?;
+            self.each_event(run, |event| stored.handle_event(event)).await?;
         }
         stored.replies = publication.replies;
         stored.asked = None;
         let taken = if last.closed_at.is_some() {
-            self.read_events(&last, |event| stored.handle_event(event)).await?;
+            self.each_event(&last, |event| stored.handle_event(event)).await?;
             if stored.asked.is_none() {
                 return Ok(None);
             }
             None
         } else {
-            let lease = match self.run_log().take_over(&last.meta.run_id, now, self.lease_until()).await {
-                Ok(lease) => lease,
-                Err(LogError::Held { .. } | LogError::Closed(_)) => return Ok(None),
-                Err(error) => return Err(error),
-            };
+            let Some(lease) = self.take_lease(&last.meta.run_id, now).await? else { return Ok(None) };
             let calls = stored.decoder.waiting_calls();
             let read = self
-                .read_lapsed(&lease, &last, Some(agent), &mut |position| stored.handle_position(position))
+                .read_lapsed(&last, Some(agent), &mut |position| stored.handle_position(position))
                 .await?;
             let Some((context, _)) = read.resumable else { return Ok(None) };
             let begin = Begin::Takeover {
@@ -322,25 +314,7 @@ impl Runs {
         }
         self.published().insert(meta.run_id.clone(), Arc::clone(&published));
         if let Some((lease, handle, extension, (_, feed))) = driven {
-            let shown = last.meta.public_id();
-            let mut input = RunInput::prompt(meta.thread_id.as_bytes().clone(), shown.as_bytes().clone(), "");
-            input.messages.clear();
-            let mut request = AgentRequest::new(input);
-            request.principal = principal;
-            self.metrics().count_takeover();
-            let drive = Drive {
-                runs: self.clone(),
-                agent: Arc::clone(agent),
-                lease,
-                handle,
-                extension,
-                request,
-                kept_ids: None,
-                shown: None,
-                lanes_of: None,
-                place: self.keep_place(&meta.owner),
-            };
-            drive.spawn(feed);
+            self.drive_taken(&last.meta, lease, Arc::clone(agent), (handle, extension), None, feed);
         }
         published
     }
@@ -361,16 +335,5 @@ impl Runs {
             self.run_log().list(query, RUNS).await?.into_iter().filter(is_of).collect();
         runs.reverse();
         Ok(runs)
-    }
-
-    /// Passes all events of a run that has ended to `handle`.
-    async fn read_events(&self, run: &RunState, mut handle: impl FnMut(&BlockEvent)) -> Result<(), LogError> {
-        let mut after = run.earliest.saturating_sub(1);
-        loop {
-            let page = self.run_log().read(&run.meta.run_id, after, PAGE).await?;
-            let Some(last) = page.events.last().map(|event| event.number) else { return Ok(()) };
-            page.events.iter().for_each(|event| handle(&event.event));
-            after = last;
-        }
     }
 }

@@ -131,6 +131,18 @@ fn arguments_without_a_name_are_held_up_to_the_limit() {
     assert_eq!(deltas(&out, SpanKind::ToolUse), ["1234567890"], "an empty one takes no place");
 }
 
+/// A whole call is emitted at once: its arguments are not held, however long they are.
+#[test]
+fn arguments_that_arrive_with_the_name_are_not_limited() {
+    let limits = Limits { bytes_per_block: 10, ..Limits::default() };
+    let mut context = StreamContext::with_limits(RunInfo::new("t", "r"), limits);
+    context.handle_update(tool("c", "look", "12345678901")).unwrap();
+    context.handle_update(arguments("d", "12345")).unwrap();
+    context.handle_update(tool("d", "look", "678901")).unwrap();
+    let out: Vec<_> = std::iter::from_fn(|| context.poll_event()).collect();
+    assert_eq!(deltas(&out, SpanKind::ToolUse), ["12345678901", "12345678901"]);
+}
+
 #[test]
 fn a_name_has_64_kib_at_most_by_default() {
     let step =

@@ -223,13 +223,16 @@ fn write(new: &Path, files: &Files, plan: &Plan) -> Result<(), LogError> {
         let keyspace = database.keyspace(name, KeyspaceCreateOptions::default).map_err(unwritten)?;
         keyspaces.insert(*id, keyspace);
     }
-    // The callback cannot return an error: the first one is kept, and later batches are not committed.
+    // The callback cannot return an error: the first one is kept, and later values are skipped.
     let (mut batch, mut outcome) = (database.batch(), Ok(()));
     files.read(|found| {
+        if outcome.is_err() {
+            return;
+        }
         let keyspace = keyspaces.get(&found.keyspace);
         let Some((keyspace, (key, value))) = keyspace.zip(plan.keep(files, found)) else { return };
         batch.insert(keyspace, &key[..], &value[..]);
-        if batch.len() >= WRITTEN_AT_ONCE && outcome.is_ok() {
+        if batch.len() >= WRITTEN_AT_ONCE {
             outcome = std::mem::replace(&mut batch, database.batch()).commit();
         }
     });

@@ -13,6 +13,7 @@ mod kept;
 mod leaving;
 mod publishers;
 mod races;
+mod repeats;
 pub(super) mod replicas;
 mod sentinel;
 mod served;

@@ -1,0 +1,92 @@
+//! Leases of runs: a run is opened with its first one, taken over with the next, and held by renewals.
+
+use aqueduct_core::{RunId, Timestamp};
+
+use super::RedisLog;
+use super::link::Call;
+use super::reply::Reply;
+use crate::error::LogError;
+use crate::log::{Lease, RunMeta};
+
+impl RedisLog {
+    /// Creates a run: adds it to the lists, then calls the script, then creates its writer. A crash
+    /// after the first step leaves a list entry without a run, which readers of lists remove.
+    pub(super) async fn open_run(&self, meta: RunMeta, until: Timestamp) -> Result<Lease, LogError> {
+        let run = meta.run_id.clone();
+        // Listed first: the sweeper would never find a run that is open and not listed.
+        self.enlist(&meta, until).await?;
+        let mut call = Call::default().key(self.desk.keys.meta(&run)).arg(self.nonce()).arg(until.0);
+        call = call.arg(self.desk.expiry);
+        for (name, value) in [
+            ("id", run.as_str()),
+            ("thread", meta.thread_id.as_str()),
+            ("agent", &meta.agent),
+            ("owner", &meta.owner),
+            ("opened", &meta.opened_at.0.to_string()),
+            ("holder", &self.replica),
+        ] {
+            call = call.arg(name).arg(value);
+        }
+        let reply: Reply = self.desk.link.script(&self.desk.scripts.open, &call).await?;
+        if reply.word != "ok" {
+            return Err(reply.refusal(&run, 0));
+        }
+        let lease = Lease { run_id: run, epoch: 1 };
+        self.pens.insert(&lease, 0, &self.desk.keys);
+        Ok(lease)
+    }
+
+    /// Takes a lapsed lease. The script decides atomically, so of several replicas one gets the lease.
+    /// The answer contains the head, at which the writer of this process continues.
+    pub(super) async fn take_over_run(
+        &self,
+        run: RunId,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Lease, LogError> {
+        let keys = &self.desk.keys;
+        let call = Call::default().key(keys.meta(&run)).key(keys.events(&run));
+        let call = call.arg(self.nonce()).arg(now.0).arg(until.0).arg(&self.replica).arg(self.desk.expiry);
+        let mut reply: Reply = self.desk.link.script(&self.desk.scripts.take_over, &call).await?;
+        match reply.word.as_str() {
+            "ok" => {
+                let lease = Lease { run_id: run, epoch: reply.next()? };
+                self.pens.insert(&lease, reply.next()?, &self.desk.keys);
+                self.list_leases(std::slice::from_ref(&lease), until).await?;
+                Ok(lease)
+            }
+            "held" => Err(LogError::Held { run, until: Timestamp(reply.next()?) }),
+            _ => Err(reply.refusal(&run, 0)),
+        }
+    }
+
+    /// Extends leases, one script call each, and the expiry of the keys of a run once less than half of
+    /// it is left. Returns the lost leases, and removes their writers.
+    pub(super) async fn renew_runs(
+        &self,
+        leases: Vec<Lease>,
+        until: Timestamp,
+    ) -> Result<Vec<Lease>, LogError> {
+        let renew = |lease: Lease| async move {
+            let call = Call::default().key(self.desk.keys.meta(&lease.run_id));
+            let call = call.arg(lease.epoch).arg(until.0).arg(self.desk.expiry);
+            let mut reply: Reply = self.desk.link.script(&self.desk.scripts.renew, &call).await?;
+            if reply.word == "aging" {
+                let (thread, owner): (String, String) = (reply.next()?, reply.next()?);
+                self.renew_keys(&lease.run_id, &thread, &owner).await?;
+            }
+            Ok::<_, LogError>((reply.word != "lost", lease))
+        };
+        // All requests are sent on one connection before the first answer arrives.
+        let answers = futures_util::future::try_join_all(leases.into_iter().map(renew)).await?;
+        let (held, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(|(held, _)| *held);
+        let only =
+            |leases: Vec<(bool, Lease)>| leases.into_iter().map(|(_, lease)| lease).collect::<Vec<_>>();
+        self.list_leases(&only(held), until).await?;
+        let lost = only(lost);
+        for lease in &lost {
+            self.pens.remove(lease);
+        }
+        Ok(lost)
+    }
+}

@@ -1,0 +1,157 @@
+//! The reasons for which a driver stops before its source ends: a cancel, the deadline, a run without watchers, a lost lease or
+//! log, the shutdown of the engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aqueduct_core::RunFailure;
+use aqueduct_core::service::BoxFuture;
+use aqueduct_runlog::{Control, LogError, LogScope};
+use tokio::time::Instant;
+
+use super::{GoesOn, HANDED_OVER, LOG_LOST, LOG_PAUSE, Machine, TAKEN_OVER};
+use crate::leaving::Stage;
+use crate::settings::OnDisconnect;
+use crate::takeover::GATEWAY_LOST;
+
+/// The time that a cancelled run waits for its agent to report the end. The frontend sees the end within a second.
+const CANCEL_WAIT: Duration = Duration::from_millis(800);
+
+/// The code of a run that exceeded its time limit.
+const RUN_TIMEOUT: &str = "run_timeout";
+
+impl<'d> Machine<'d> {
+    /// Cancels the agent and its sub-agents, and waits for the end of the stream at most [`CANCEL_WAIT`].
+    pub(super) fn stop(&mut self) {
+        self.is_stopping = true;
+        self.deadline = Instant::now() + CANCEL_WAIT;
+        // The sub-agents of the run are cancelled for every reason.
+        self.drive.handle.cancel_token().cancel();
+        self.drive.request.cancel.cancel();
+    }
+
+    /// Waits for control messages from other replicas.
+    pub(super) fn messages(&self) -> BoxFuture<'d, Result<Vec<Control>, LogError>> {
+        self.drive.runs.run_log().controls(&self.drive.lease, self.messages_seen)
+    }
+
+    /// Handles control messages: a cancel, or a message for the extension. An error means that the lease is lost.
+    pub(super) async fn handle_messages(&mut self, messages: Result<Vec<Control>, LogError>) {
+        let run = self.drive.lease.run_id.as_str();
+        match messages {
+            Ok(messages) => {
+                self.messages_seen += messages.len();
+                let is_cancelled = messages.contains(&Control::Cancel);
+                for message in messages {
+                    if let (Control::Message(message), Some(extension)) = (message, &self.drive.extension) {
+                        Arc::clone(extension).handle_message(message);
+                    }
+                }
+                if is_cancelled && !self.is_stopping {
+                    tracing::info!(run, "cancelled by its owner at another replica");
+                    self.stop();
+                }
+            }
+            Err(error) if error.is_temporary() => tokio::time::sleep(LOG_PAUSE).await,
+            Err(error) => {
+                tracing::warn!(run, %error, "the lease of the run is lost");
+                self.handle_log_error(&error);
+            }
+        }
+    }
+
+    /// Stops driving a run that another replica owns: writes nothing more and releases the agent.
+    pub(super) fn leave(&mut self) {
+        self.stop_writing(TAKEN_OVER);
+    }
+
+    /// Ends the driver but not the run: writes nothing more.
+    pub(super) fn stop_writing(&mut self, outcome: &str) {
+        outcome.clone_into(&mut self.outcome);
+        self.lost.cancel();
+        self.context.handle_failure(RunFailure::new(TAKEN_OVER, "the run is not driven here any more"));
+    }
+
+    /// Handles an error after which the log accepts no more events of the run.
+    pub(super) fn handle_log_error(&mut self, error: &LogError) {
+        match error {
+            LogError::Fenced { .. } | LogError::Closed(_) => self.leave(),
+            _ => self.stop_writing(LOG_LOST),
+        }
+    }
+
+    /// Hands the run over or ends it, according to the shutdown stage of the engine.
+    pub(super) async fn handle_stage(&mut self) {
+        let stage = self.drive.runs.0.leaving.stage();
+        if stage == Stage::Serving || self.is_stopping || self.context.is_ended() {
+            return;
+        }
+        let is_last = stage == Stage::LastCall;
+        let can_go = match self.goes_on {
+            GoesOn::HereAlone => false,
+            GoesOn::IfLost => is_last,
+            GoesOn::Anywhere => is_last || !self.drive.handle.is_fed(),
+        };
+        if can_go && self.drive.runs.scope() > LogScope::Process {
+            self.stop_writing(HANDED_OVER);
+        } else if is_last {
+            self.drive.handle.cancel_token().cancel();
+            let message = "the gateway was stopped before the run ended, and the run cannot go on elsewhere: run it again";
+            self.context.handle_failure(RunFailure::new(GATEWAY_LOST, message));
+            self.append().await;
+        }
+    }
+
+    /// Handles a run without watchers here. It may have watchers at another replica.
+    pub(super) async fn handle_unwatched(&mut self) {
+        let run = &self.drive.lease.run_id;
+        let state = self.drive.runs.run_log().state(run).await;
+        let remote = state.map_or(0, |state| state.watched_until.0.saturating_sub(self.drive.runs.now().0));
+        match u64::try_from(remote) {
+            Ok(remote) if remote > 0 => {
+                self.unwatched = Some(Instant::now() + Duration::from_millis(remote));
+            }
+            _ => {
+                tracing::info!(run = run.as_str(), "the run has no watchers any more");
+                self.stop();
+            }
+        }
+    }
+
+    /// Handles the deadline: fails a run that exceeded its time limit, and ends a cancelled one.
+    pub(super) fn handle_deadline(&mut self) {
+        if self.is_stopping {
+            return self.context.handle_cancel();
+        }
+        self.drive.handle.cancel_token().cancel();
+        let limit = self.drive.agent.options().run_timeout;
+        let message =
+            format!("the run took longer than {limit:?} (`timeouts.run`): raise the limit, or ask for less");
+        self.context.handle_failure(RunFailure::new(RUN_TIMEOUT, message));
+    }
+
+    /// Returns `true` if the caller that started the run has already disconnected. A published run starts without watchers.
+    pub(super) fn was_left(&self) -> bool {
+        !self.drive.agent.is_published() && self.is_unwatched()
+    }
+
+    /// Returns `true` if the run has no watchers. A run with a record always counts as watched: its surface finds it
+    /// again by the record.
+    pub(super) fn is_unwatched(&self) -> bool {
+        self.drive.request.input.record.is_none() && self.drive.handle.is_unwatched()
+    }
+
+    /// Starts or stops the countdown after which a run without watchers is cancelled.
+    pub(super) fn handle_watchers(&mut self) {
+        let options = self.drive.agent.options();
+        let is_unwatched = self.is_unwatched();
+        self.unwatched = is_unwatched.then(|| match options.on_disconnect {
+            OnDisconnect::Cancel if self.is_takeover => {
+                Instant::now() + self.drive.runs.setup().settings.lease
+            }
+            OnDisconnect::Cancel => Instant::now(),
+            OnDisconnect::Continue => Instant::now() + options.grace,
+        });
+        self.is_takeover &= is_unwatched;
+    }
+}

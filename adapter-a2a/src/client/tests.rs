@@ -895,3 +895,25 @@ fn failures_of_the_transport_have_its_code() {
     let event = client.poll_event().unwrap();
     assert!(matches!(event, SourceEvent::Failed(failure) if &*failure.code == "upstream_timeout"));
 }
+
+#[test]
+fn status_texts_are_read_by_templates() {
+    let mut client = client();
+    client.handle_frame(Frame::data(&rpc(&task("TASK_STATE_WORKING"))));
+    for (id, text) in [("m1", "The "), ("m2", "quick "), ("m3", "fox")] {
+        client.handle_frame(Frame::data(&rpc(&status("TASK_STATE_WORKING", id, text))));
+    }
+    assert_eq!(client.decoder.templates(), 1, "the first text is learned, the others are read by it");
+}
+
+#[test]
+fn a_text_that_a_template_reads_is_progress_of_a_new_stream() {
+    let mut client = client();
+    client.handle_frame(Frame::data(&rpc(&task("TASK_STATE_WORKING"))));
+    client.handle_frame(Frame::data(&rpc(&status("TASK_STATE_WORKING", "m1", "The "))));
+    client.planned.clear();
+    client.handle_stream_end();
+    assert_eq!(client.poll_request().unwrap().purpose, Purpose::Subscribe);
+    client.handle_frame(Frame::data(&rpc(&status("TASK_STATE_WORKING", "m2", "quick "))));
+    assert_eq!((client.state, client.attempts), (State::Streaming, 0));
+}

@@ -140,6 +140,8 @@ pub struct Decoder {
     answer_shown: bool,
     /// The last status text that was shown as a notice, for the same purpose.
     last_status: Option<ByteString>,
+    /// The hash of the last `a2a.status` block, which every snapshot of the task would repeat.
+    shown_status: Option<u64>,
     speech: Speech,
     /// An error that the agent reported as content, although its task will be `completed`.
     failure: Option<String>,
@@ -178,6 +180,7 @@ impl Decoder {
             held: Vec::new(),
             is_first: true,
             answer_shown: false,
+            shown_status: None,
             last_status: None,
             speech: Speech::default(),
             failure: None,

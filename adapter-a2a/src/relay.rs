@@ -63,8 +63,10 @@ pub struct PassingCall<'b> {
     pub message_id: Cow<'b, str>,
     /// The version of the call, derived from its method or path; `None` if it could be either.
     pub version: Option<Version>,
-    /// The JSON text of its JSON-RPC id (`7`, `"x"`), for the response. `None` over REST.
+    /// The JSON text of its JSON-RPC id (`7`, `"x"`), for the response. `None` over REST, and if the call has none.
     pub id: Option<&'b str>,
+    /// Set for a call over REST.
+    is_rest: bool,
     /// The complete body, to which the offsets of edits refer.
     body: &'b str,
     /// The text of the parameters: the complete body in REST.
@@ -125,6 +127,7 @@ impl<'b> PassingCall<'b> {
             _ => PassingKind::Other,
         };
         let mut call = Self::new(kind, body, &members(body));
+        call.is_rest = true;
         call.params = Some(body.trim());
         call.version = Some(if path.starts_with("v1/") { Version::V03 } else { Version::V1 });
         if of_task {
@@ -145,6 +148,7 @@ impl<'b> PassingCall<'b> {
             context_id: text_of(&inside, "contextId").unwrap_or_default(),
             version: None,
             id: None,
+            is_rest: false,
             body,
             params: None,
             message,
@@ -223,17 +227,17 @@ impl<'b> PassingCall<'b> {
     }
 
     /// Returns the response of a proxy that could not forward the call: status and body, in the format of the binding.
-    /// JSON-RPC reports errors with status 200.
+    /// JSON-RPC reports errors with status 200, and with the id `null` if the call has none.
     pub fn refusal(&self, status: u16, reason: &str, message: &str) -> (u16, String) {
         let info = json!([{
             "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "aqueduct",
         }]);
-        // Without a JSON-RPC id the call is one of REST.
-        let Some(id) = self.id else {
+        if self.is_rest {
             let name = if status == 504 { "DEADLINE_EXCEEDED" } else { "UNAVAILABLE" };
             let error = json!({ "code": status, "status": name, "message": message, "details": info });
             return (status, json!({ "error": error }).to_string());
-        };
+        }
+        let id = self.id.unwrap_or("null");
         let error = json!({ "code": INTERNAL_ERROR, "message": message, "data": info });
         (200, format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}"))
     }

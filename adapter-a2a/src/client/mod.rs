@@ -223,7 +223,13 @@ impl TaskClient {
             return;
         }
         let before = self.events.len();
-        if self.overlap.is_empty() && self.decode(|decoder, out| decoder.handle_chunk(frame, out)) {
+        // A text of a task that works cannot be part of the snapshot's overlap, which is about artifacts.
+        let may_be_chunk = self.overlap.is_empty();
+        let is_handled = self.decode(|decoder, out| {
+            (may_be_chunk && decoder.handle_chunk(frame, out)) || decoder.handle_known(frame, out)
+        });
+        if is_handled {
+            self.state = State::Streaming;
             return self.handle_progress(before);
         }
         // The decoder counts frames that cannot be decoded; if the stream was cut in the middle of one, its end

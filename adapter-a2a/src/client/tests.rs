@@ -895,3 +895,70 @@ fn failures_of_the_transport_have_its_code() {
     let event = client.poll_event().unwrap();
     assert!(matches!(event, SourceEvent::Failed(failure) if &*failure.code == "upstream_timeout"));
 }
+
+#[test]
+fn status_texts_are_read_by_templates() {
+    let mut client = client();
+    client.handle_frame(Frame::data(&rpc(&task("TASK_STATE_WORKING"))));
+    for (id, text) in [("m1", "The "), ("m2", "quick "), ("m3", "fox")] {
+        client.handle_frame(Frame::data(&rpc(&status("TASK_STATE_WORKING", id, text))));
+    }
+    assert_eq!(client.decoder.templates(), 1, "the first text is learned, the others are read by it");
+}
+
+#[test]
+fn a_text_that_a_template_reads_is_progress_of_a_new_stream() {
+    let mut client = client();
+    client.handle_frame(Frame::data(&rpc(&task("TASK_STATE_WORKING"))));
+    client.handle_frame(Frame::data(&rpc(&status("TASK_STATE_WORKING", "m1", "The "))));
+    client.planned.clear();
+    client.handle_stream_end();
+    assert_eq!(client.poll_request().unwrap().purpose, Purpose::Subscribe);
+    client.handle_frame(Frame::data(&rpc(&status("TASK_STATE_WORKING", "m2", "quick "))));
+    assert_eq!((client.state, client.attempts), (State::Streaming, 0));
+}
+
+/// A task with metadata of its own, and without a message in its status.
+#[test]
+fn a_task_that_does_not_change_is_not_polled_without_end() {
+    let mut client = TaskClient::new(ClientConfig { streaming: false, ..ClientConfig::default() }, message());
+    next(&mut client);
+    for state in ["TASK_STATE_WORKING", "TASK_STATE_PAUSED"] {
+        let mut polled = task(state);
+        polled["task"]["metadata"] = json!({"tenant": "blue"});
+        let mut polls = 0;
+        client.handle_response(Purpose::Send, 200, &rpc(&polled));
+        assert_eq!(drain(&mut client).len(), 1, "{state}: the metadata are shown once");
+        while polls < 3 {
+            assert_eq!(next(&mut client).0, Purpose::Get);
+            client.handle_response(Purpose::Get, 200, &rpc(&polled["task"]));
+            assert_eq!(drain(&mut client).len(), 0, "{state}");
+            polls += 1;
+            assert_eq!(client.polls, polls + 1, "{state}: nothing new counts as no progress");
+        }
+        next(&mut client);
+    }
+}
+
+#[test]
+fn a_cut_after_chunks_that_followed_an_authorisation_is_recovered() {
+    let mut config = ClientConfig::default();
+    config.decode.auth_required = crate::config::AuthRequired::KeepsStream;
+    for knows_artifact in [false, true] {
+        let mut client = TaskClient::new(config.clone(), message());
+        next(&mut client);
+        feed(&mut client, &task("TASK_STATE_WORKING"));
+        if knows_artifact {
+            feed(&mut client, &chunk("a", "Draft. ", false));
+        }
+        feed(&mut client, &status("TASK_STATE_AUTH_REQUIRED", "q", "Sign in"));
+        assert_eq!(client.is_settled(), None);
+        feed(&mut client, &chunk("a", "Signed in. ", knows_artifact));
+        client.handle_stream_end();
+        assert_eq!(
+            (client.is_settled(), next(&mut client).0),
+            (None, Purpose::Subscribe),
+            "{knows_artifact}"
+        );
+    }
+}

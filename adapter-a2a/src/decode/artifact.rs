@@ -76,7 +76,7 @@ impl Incoming<'_> {
 }
 
 impl Decoder {
-    /// Decodes a live chunk of an artifact. A held repetition of an interrupt is dropped: the agent continues.
+    /// Decodes a live chunk of an artifact. After an interrupt it means that the agent continues.
     pub(super) fn artifact_update(&mut self, update: ArtifactUpdate<'_>, sink: &mut Sink<'_>) {
         self.meet(&update.task_id, &update.context_id, sink);
         self.go_on();
@@ -183,6 +183,7 @@ impl Decoder {
         if self.holds_text() {
             self.settle_streamed(&id, &text, sink);
         }
+        let turn = self.memory.turn;
         let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
         if self.config.drop_restated_chunks && record.is_restated_by(&text) {
             record.begin_segment();
@@ -193,6 +194,7 @@ impl Decoder {
             }
             return;
         }
+        record.touched = turn;
         record.note(&text, &artifact.parts);
         self.memory.tail.push(&id, &text, self.config.limits.compared_text);
         self.hold_open(&place, sink);
@@ -253,7 +255,8 @@ impl Decoder {
         let turn = self.memory.turn;
         let record = self.memory.record(&incoming.id, Kind::Echo, &self.config.limits);
         record.set(&joined_text(&incoming.artifact.parts));
-        (record.kind, record.turn) = (Kind::Echo, turn);
+        record.kind = Kind::Echo;
+        record.begin_turn(turn);
         incoming.artifact.parts.retain(|part| !self.was_emitted(part));
         for part in incoming.artifact.parts {
             if part.as_text().is_some() {
@@ -291,7 +294,7 @@ impl Decoder {
             self.counts.repeated += 1;
         } else if !is_repeated {
             record.kind = Kind::Words(channel);
-            record.turn = turn;
+            record.begin_turn(turn);
             self.memory.tail.push(&id, &text, self.config.limits.compared_text);
             self.hold_open(&place, sink);
             self.emit_whole(&artifact.parts, Mode::Replace, &mut place, sink);

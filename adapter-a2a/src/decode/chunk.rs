@@ -13,9 +13,9 @@ use std::borrow::Cow;
 
 use aqueduct_core::{ContentBlock, MessageId, Mode, Role, SourceEvent, Track, Update};
 
-use super::Decoder;
 use super::memory::Kind;
 use super::sink::Sink;
+use super::{AtEnd, Decoder};
 use crate::wire::chunk::Chunk;
 use crate::wire::{Frame, Text};
 
@@ -32,12 +32,15 @@ impl Decoder {
     }
 
     /// Returns `true` if an artifact is known, and a chunk can have no effect but its text: no text or interrupt is
-    /// held, no frame waits to be shown, and the task has not settled.
+    /// held or pending, no frame waits to be shown, and the task has not settled.
     fn is_under_way(&self) -> bool {
         let knows_artifact = !self.memory.artifacts.is_empty() || self.memory.marked.knows_any();
         let knows_task = !self.memory.task_id.is_empty() && !self.memory.context_id.is_empty();
-        let waits =
-            self.settled.is_some() || self.unread.is_some() || !self.held.is_empty() || self.holds_text();
+        let waits = self.settled.is_some()
+            || self.unread.is_some()
+            || !self.held.is_empty()
+            || self.at_end == AtEnd::Waits
+            || self.holds_text();
         knows_artifact && knows_task && !waits && !self.is_first
     }
 
@@ -54,6 +57,7 @@ impl Decoder {
         if chunk.text.is_empty() || is_restated || may_echo {
             return false;
         }
+        record.touched = self.memory.turn;
         record.push(&chunk.text);
         let (id, agent) = (id.clone(), record.agent.clone());
         self.memory.tail.push(&id, &chunk.text, self.config.limits.compared_text);

@@ -63,8 +63,9 @@ struct Fixed {
 }
 
 impl Decoder {
-    /// Handles a frame if it is of a known template. Returns `false` if it is not.
-    pub(super) fn handle_known(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) -> bool {
+    /// Handles a frame if it is of a known template: a text of a task that works, or a message on its stream. Returns
+    /// `false`, without effect, if it is not.
+    pub(crate) fn handle_known(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) -> bool {
         if self.known.0.is_empty() || self.settled.is_some() || self.unread.is_some() {
             return false;
         }
@@ -97,6 +98,10 @@ impl Decoder {
     /// Returns the template of an item, if further frames of it can be read here. Call it before the item is handled,
     /// and [`learn`](Self::learn) afterwards.
     pub(super) fn lesson(&self, item: &StreamItem<'_>, data: &str) -> Option<Shape> {
+        // Items of gRPC have no text.
+        if data.is_empty() {
+            return None;
+        }
         let (message, time, event) = match item {
             StreamItem::Status(update) if is_plain_state(&update.status.state) => {
                 let is_plain = update.extra.is_empty() && update.status.extra.is_empty();
@@ -106,9 +111,8 @@ impl Decoder {
             StreamItem::Message(message) => (message, "", None),
             _ => return None,
         };
-        let is_own = item.task_id().is_empty() || *self.memory.task_id == *item.task_id();
         let is_marked = self.reads_marks() && Mark::read(message.metadata.as_ref()).is_some();
-        if self.is_first || self.memory.task_id.is_empty() || !is_own || is_marked {
+        if self.is_first || self.memory.task_id.is_empty() || is_marked {
             return None;
         }
         let text = plain_text(message)?;
@@ -140,6 +144,12 @@ impl Decoder {
             self.known.0.remove(0);
         }
         self.known.0.push(shape);
+    }
+
+    /// Returns the number of templates that were learned.
+    #[cfg(test)]
+    pub(crate) fn templates(&self) -> usize {
+        self.known.0.len()
     }
 
     /// Returns `true` if the metadata of an event reports tokens or changes the shared state.

@@ -70,7 +70,9 @@ pub(crate) struct Record {
     /// How later chunks are decoded.
     pub(crate) kind: Kind,
     /// The turn in which the artifact began or was last replaced.
-    pub(crate) turn: u32,
+    turn: u32,
+    /// The last turn that began, replaced or appended to the artifact.
+    pub(crate) touched: u32,
     /// The sub-agent that it belongs to, if any.
     pub(crate) agent: Option<Source>,
     /// The complete text so far.
@@ -96,12 +98,18 @@ impl Record {
         Self {
             kind,
             turn,
+            touched: turn,
             agent: None,
             text: Fingerprint::default(),
             segment: None,
             chunks: 0,
             others: Vec::new(),
         }
+    }
+
+    /// Sets the turn in which the artifact was replaced.
+    pub(crate) fn begin_turn(&mut self, turn: u32) {
+        (self.turn, self.touched) = (turn, turn);
     }
 
     /// Appends a chunk of text.
@@ -231,10 +239,12 @@ impl TaskMemory {
         self.artifacts.entry(place.clone()).or_insert_with(|| Record::new(kind, turn))
     }
 
-    /// Returns the answers of this turn that have text, in the order they began.
+    /// Returns the answers that this turn has begun or appended to, if they have text, in the order they began.
     pub(crate) fn answers(&self) -> impl Iterator<Item = (&ByteString, &Record)> {
         self.artifacts.iter().filter(|(_, record)| {
-            record.kind == Kind::Words(Channel::Answer) && record.turn == self.turn && !record.text.is_blank()
+            record.kind == Kind::Words(Channel::Answer)
+                && record.touched == self.turn
+                && !record.text.is_blank()
         })
     }
 

@@ -75,17 +75,22 @@ pub(super) fn of_artifact(artifact: &Artifact<'_>, first: bool) -> Metadata {
     metadata
 }
 
-/// Adds the metadata of a text or data part.
-pub(super) fn put_part(metadata: &mut Metadata, part: &Part<'_>) {
+/// Adds the metadata and unknown members of a part whose name and media type stand elsewhere.
+pub(super) fn put_own(metadata: &mut Metadata, part: &Part<'_>) {
     if let Some(own) = part.metadata.as_ref().and_then(Raw::to_object) {
         metadata.insert(PART.to_owned(), Value::Object(own));
     }
+    put_extra(metadata, &part.extra);
+}
+
+/// Adds the metadata of a text or data part.
+pub(super) fn put_part(metadata: &mut Metadata, part: &Part<'_>) {
+    put_own(metadata, part);
     for (key, text) in [(MEDIA_TYPE, &part.media_type), (FILENAME, &part.filename)] {
         if let Some(text) = text.set() {
             metadata.insert(key.to_owned(), text.into());
         }
     }
-    put_extra(metadata, &part.extra);
 }
 
 /// Returns shared metadata for changing them: moved if this is the only reference, else cloned.

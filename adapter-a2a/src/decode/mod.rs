@@ -140,6 +140,8 @@ pub struct Decoder {
     answer_shown: bool,
     /// The last status text that was shown as a notice, for the same purpose.
     last_status: Option<ByteString>,
+    /// The hash of the last `a2a.status` block, which every snapshot of the task would repeat.
+    shown_status: Option<u64>,
     speech: Speech,
     /// An error that the agent reported as content, although its task will be `completed`.
     failure: Option<String>,
@@ -178,6 +180,7 @@ impl Decoder {
             held: Vec::new(),
             is_first: true,
             answer_shown: false,
+            shown_status: None,
             last_status: None,
             speech: Speech::default(),
             failure: None,
@@ -196,14 +199,10 @@ impl Decoder {
         }
     }
 
-    /// Parses a frame that is neither a plain chunk nor like an earlier one, and learns from it.
+    /// Parses a frame that is neither a plain chunk nor like an earlier one.
     fn handle_any(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) {
         match self.parse(frame) {
-            Some(FrameContent::Item(item)) => {
-                let lesson = self.lesson(&item, frame.data);
-                self.handle_item(item, frame.data, out);
-                self.learn(lesson);
-            }
+            Some(FrameContent::Item(item)) => self.handle_item(item, frame.data, out),
             Some(FrameContent::Error(error)) => self.handle_error(&error, out),
             Some(FrameContent::Unknown(raw)) => self.handle_unknown(&raw, frame.data, out),
             None => {}
@@ -224,7 +223,7 @@ impl Decoder {
         content
     }
 
-    /// Handles one item. `frame` is the text that it borrows from, if there is one.
+    /// Handles one item, and learns its template. `frame` is the text that it borrows from, if there is one.
     pub fn handle_item(&mut self, item: StreamItem<'_>, frame: &ByteString, out: &mut Vec<SourceEvent>) {
         let mut sink = Sink::new(frame, out);
         if self.settled.is_some() {
@@ -238,6 +237,7 @@ impl Decoder {
         }
         self.show_unread(&mut sink);
         self.learn_dialect(&item);
+        let lesson = self.lesson(&item, frame);
         match item {
             StreamItem::Task(task) => self.task(task, &mut sink),
             StreamItem::Message(message) => self.bare_message(message, &mut sink),
@@ -245,6 +245,7 @@ impl Decoder {
             StreamItem::Artifact(update) => self.artifact_update(update, &mut sink),
         }
         self.is_first = false;
+        self.learn(lesson);
     }
 
     /// Emits unknown JSON unchanged, as custom content.

@@ -8,8 +8,8 @@
 //! | other data | custom block `aqueduct.data` |
 //! | unknown | custom block `aqueduct.raw`, with all members |
 //!
-//! Metadata, media type, file name and unknown members of a text or data part become metadata of its update. The
-//! metadata of the message or artifact around the parts go to the first update only.
+//! Metadata, media type, file name and unknown members of a text or data part become metadata of its update; so do
+//! metadata and unknown members of a file. The metadata of the message or artifact around the parts go to the first update only.
 
 use aqueduct_core::fingerprint::hash_text;
 use aqueduct_core::{
@@ -179,9 +179,7 @@ impl Decoder {
             ) => {
                 let id = ByteString::from(format!("{}#{}", place.message_id, self.memory.next()));
                 let mut beside = std::mem::take(&mut place.metadata);
-                if let Some(own) = part.metadata.as_ref().and_then(crate::wire::Raw::to_object) {
-                    beside.insert(metadata::PART.to_owned(), Value::Object(own));
-                }
+                metadata::put_own(&mut beside, &part);
                 self.emit_sign(sign, "", &id, beside, place, sink);
             }
             Some(Sign::State(change)) => self.emit_state(change, sink),
@@ -212,11 +210,7 @@ impl Decoder {
         match &part.content {
             Content::Data(_) => metadata::put_part(&mut beside, part),
             Content::Unknown(_) => {}
-            _ => {
-                if let Some(own) = part.metadata.as_ref().and_then(crate::wire::Raw::to_object) {
-                    beside.insert(metadata::PART.to_owned(), Value::Object(own));
-                }
-            }
+            _ => metadata::put_own(&mut beside, part),
         }
         self.answer_shown |= place.channel == Channel::Answer;
         let mut update = self.update_at(place, ContentBlock::custom(ByteString::from_static(name), value));

@@ -242,9 +242,11 @@ impl Decoder {
         self.at_end == AtEnd::AsksAgain
     }
 
-    /// Drops a held interrupt, because more input followed: it was only repeated.
+    /// Handles input after an interrupt: the agent continues, so the end of the stream is a cut again. A held
+    /// interrupt was only repeated, and is dropped.
     pub(super) fn go_on(&mut self) {
-        if !std::mem::take(&mut self.held).is_empty() {
+        let was_held = !std::mem::take(&mut self.held).is_empty();
+        if was_held || self.at_end == AtEnd::Waits {
             self.at_end = AtEnd::Cut;
         }
     }

@@ -37,7 +37,7 @@ impl Decoder {
                 let record = self.memory.record(&place, Kind::Words(Channel::Answer), &self.config.limits);
                 record.set(&joined_text(&artifact.parts));
                 // An answer of an earlier turn.
-                record.turn = turn.saturating_sub(1);
+                record.begin_turn(turn.saturating_sub(1));
                 continue;
             }
             // A complete artifact: replaces what is known, and the stream machine shows the difference.

@@ -12,6 +12,7 @@
 //! `final` of 0.3 has no effect: servers set it differently, and the state alone decides. This module does not decide
 //! whether a status text is a fragment of the answer; `speech` does.
 
+use aqueduct_core::fingerprint::hash_text;
 use aqueduct_core::{ByteString, Channel, Metadata, Mode, Source, Timestamp, Track};
 use serde_json::{Value, json};
 
@@ -77,7 +78,7 @@ impl Decoder {
         }
         // Neither an unknown state nor metadata without text may be dropped.
         if matches!(state, TaskState::Other(_)) || (wordless && !beside.is_empty()) {
-            self.show_status(&state, &beside, created_at, sink);
+            self.show_status(&state, &beside, created_at, live, sink);
         }
         match state.class() {
             StateClass::Active => {
@@ -106,9 +107,6 @@ impl Decoder {
         sink: &mut Sink<'_>,
     ) {
         self.go_on();
-        if self.at_end == AtEnd::Waits {
-            self.at_end = AtEnd::Cut;
-        }
         let Some(status_text) = status_text else { return };
         // Everything that is emitted below takes its source from the decoder, so the source is exchanged for the
         // duration of the call.
@@ -120,11 +118,15 @@ impl Decoder {
     }
 
     /// Emits an unknown state, or the metadata of a status without a message, as the custom block [`STATUS`].
+    ///
+    /// A snapshot that repeats the last block emits nothing: each read of a task that is polled would look like
+    /// progress.
     fn show_status(
-        &self,
+        &mut self,
         state: &TaskState<'_>,
         beside: &Metadata,
         at: Option<Timestamp>,
+        live: bool,
         sink: &mut Sink<'_>,
     ) {
         let mut value = json!({"state": state.v03_name()});
@@ -134,6 +136,10 @@ impl Decoder {
                     object.insert(name.to_owned(), beside.clone());
                 }
             }
+        }
+        let shown = Some(hash_text(&value.to_string()));
+        if std::mem::replace(&mut self.shown_status, shown) == shown && !live {
+            return;
         }
         let block = ContentBlock::custom(ByteString::from_static(STATUS), value);
         let mut update = self.update(block, Channel::Intermediate);

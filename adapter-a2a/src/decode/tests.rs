@@ -628,3 +628,36 @@ fn an_agent_may_answer_a_message_in_another_task() {
     assert_eq!(decoder.settled(), Some(Settled::Completed));
     assert_eq!(decoder.task_ref().unwrap().task_id, "t");
 }
+
+#[test]
+fn unknown_members_of_a_file_are_kept() {
+    let part = json!({"url": "https://x/a.png", "metadata": {"dpi": 300}, "checksum": "abc"});
+    let (out, _) = decode(DecodeConfig::root(), &[artifact("a", &json!([part]), false, true), done()]);
+    let file = out.iter().find_map(|event| match event {
+        SourceEvent::Update(update) if matches!(update.block, ContentBlock::Custom(_)) => Some(update),
+        _ => None,
+    });
+    let own = file.unwrap().details.as_ref().unwrap().metadata.as_ref().unwrap();
+    assert_eq!(own.get(metadata::UNKNOWN), Some(&json!({"checksum": "abc"})));
+    assert_eq!(own.get(metadata::PART), Some(&json!({"dpi": 300})));
+}
+
+/// An artifact of an earlier turn that this turn appends to is an answer of this turn.
+#[test]
+fn an_artifact_that_a_later_turn_appends_to_is_its_answer() {
+    let ask = status("TASK_STATE_INPUT_REQUIRED", says("q", "Go on?"));
+    let mut decoder = Decoder::new(DecodeConfig::root());
+    for event in [text("a", "One. ", false), ask] {
+        decoder.handle_frame(Frame::data(&event.to_string().into()), &mut Vec::new());
+    }
+    let config = DecodeConfig { follow_up: true, ..DecodeConfig::root() };
+    let (mut decoder, mut out) = (Decoder::resuming(config, decoder.into_memory()), Vec::new());
+    let end = status("TASK_STATE_COMPLETED", says("m", "One. Two."));
+    for event in [status("TASK_STATE_WORKING", Value::Null), text("a", "Two.", true), end] {
+        decoder.handle_frame(Frame::data(&event.to_string().into()), &mut out);
+    }
+    let trace = trace(&run_to_end(out));
+    // The run of the second turn does not have "One. ", so the text is replaced, and stands there once.
+    let (begun, replaced) = (trace.matches("text+").count(), trace.matches(" replaced").count());
+    assert_eq!(begun - replaced, 1, "{trace}");
+}

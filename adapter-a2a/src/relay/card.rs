@@ -6,8 +6,9 @@
 //! result:        name, skills, …, supportedInterfaces: [https://gw/a  JSONRPC 1.0,    https://gw/a  HTTP+JSON 1.0]
 //! ```
 //!
-//! Members of 1.0 and of 0.3 are replaced separately, each by those that the proxy's card has. All other members
-//! stay as the agent wrote them.
+//! Members of 1.0 and of 0.3 are replaced separately, each by those that the proxy's card has. If it has none of a
+//! version, the agent's are removed: an address of the agent itself would lead clients past the proxy. All other
+//! members stay as the agent wrote them.
 
 use serde_json::{Map, Value, json};
 
@@ -29,14 +30,13 @@ pub fn move_card(card: &mut Map<String, Value>, here: &Map<String, Value>, passi
         own.iter().position(is_it).unwrap_or(usize::MAX)
     };
     card.shift_remove("signatures");
-    if let Some(Value::Array(interfaces)) = here.get("supportedInterfaces") {
-        let mut interfaces = interfaces.clone();
-        interfaces.sort_by_key(|interface| {
-            let version = Version::parse(interface.get("protocolVersion").and_then(Value::as_str));
-            rank(binding(interface, "protocolBinding"), version.unwrap_or(Version::V1))
-        });
-        card.insert("supportedInterfaces".to_owned(), Value::Array(interfaces));
-    }
+    let interfaces = here.get("supportedInterfaces").and_then(Value::as_array);
+    let mut interfaces = interfaces.cloned().unwrap_or_default();
+    interfaces.sort_by_key(|interface| {
+        let version = Version::parse(interface.get("protocolVersion").and_then(Value::as_str));
+        rank(binding(interface, "protocolBinding"), version.unwrap_or(Version::V1))
+    });
+    card.insert("supportedInterfaces".to_owned(), Value::Array(interfaces));
     let mut older = older_interfaces(here);
     older.sort_by_key(|interface| rank(binding(interface, "transport"), Version::V03));
     set_older(card, here, older);
@@ -58,19 +58,21 @@ fn older_interfaces(card: &Map<String, Value>) -> Vec<Value> {
     all
 }
 
-/// Writes the members of 0.3: the first interface as the card's own, the others as a list. If the proxy's card
-/// has no interface of 0.3, the members of the agent's card stay as they are.
+/// Writes the members of 0.3: the first interface as the card's own, the others as a list. Without any, the members
+/// are removed.
 fn set_older(card: &mut Map<String, Value>, here: &Map<String, Value>, older: Vec<Value>) {
     let mut older = older.into_iter();
-    let Some(first) = older.next() else { return };
+    let first = older.next();
+    let of_first = |member: &str| first.as_ref()?.get(member).cloned();
     for (member, value) in [
-        ("url", first.get("url").cloned()),
-        ("preferredTransport", first.get("transport").cloned()),
-        ("protocolVersion", here.get("protocolVersion").cloned()),
-        ("additionalInterfaces", Some(older.collect())),
+        ("url", of_first("url")),
+        ("preferredTransport", of_first("transport")),
+        ("protocolVersion", here.get("protocolVersion").filter(|_| first.is_some()).cloned()),
+        ("additionalInterfaces", first.is_some().then(|| older.collect())),
     ] {
-        if let Some(value) = value {
-            card.insert(member.to_owned(), value);
-        }
+        match value {
+            Some(value) => card.insert(member.to_owned(), value),
+            None => card.shift_remove(member),
+        };
     }
 }

@@ -194,3 +194,37 @@ fn the_version_of_a_call_is_told_by_how_it_is_written() {
     assert_eq!(PassingCall::of_rest("POST", "message:send", "").version, Some(Version::V1));
     assert_eq!(PassingCall::of_rest("POST", "v1/message:send", "").version, Some(Version::V03));
 }
+
+#[test]
+fn a_card_names_the_agents_own_interfaces_in_no_version() {
+    for older in [json!({}), json!({"supportedInterfaces": []})] {
+        let mut card = json!({
+            "name": "x", "url": "http://real", "preferredTransport": "JSONRPC", "protocolVersion": "0.3.0",
+            "additionalInterfaces": [{"url": "http://real/rest", "transport": "HTTP+JSON"}],
+            "supportedInterfaces": [{"url": "http://real", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        });
+        move_card(card.as_object_mut().unwrap(), older.as_object().unwrap(), &[Binding::JsonRpc]);
+        assert_eq!(card, json!({"name": "x", "supportedInterfaces": []}), "{older}");
+    }
+}
+
+#[test]
+fn a_refusal_has_the_format_of_the_binding() {
+    for (body, id) in [
+        (r#"{"jsonrpc":"2.0","id":7,"method":"GetTask"}"#, json!(7)),
+        (r#"{"jsonrpc":"2.0","method":"GetTask"}"#, Value::Null),
+        ("no JSON", Value::Null),
+    ] {
+        let (status, refused) = PassingCall::of_jsonrpc(body).refusal(503, "UPSTREAM", "gone");
+        let refused: Value = serde_json::from_str(&refused).unwrap();
+        assert_eq!((status, &refused["id"]), (200, &id), "{body}");
+        assert_eq!(
+            (&refused["jsonrpc"], &refused["error"]["code"]),
+            (&json!("2.0"), &json!(-32603)),
+            "{body}"
+        );
+    }
+    let (status, refused) = PassingCall::of_rest("GET", "tasks/T", "").refusal(503, "UPSTREAM", "gone");
+    let refused: Value = serde_json::from_str(&refused).unwrap();
+    assert_eq!((status, &refused["error"]["status"]), (503, &json!("UNAVAILABLE")));
+}

@@ -195,25 +195,28 @@ impl AgentServer {
         Err(ServerError::new(ErrorKind::ExtensionSupportRequired, words))
     }
 
-    /// Cancels a task: its run if it works, its interrupts if it waits.
+    /// Cancels a task: its run if it works, its interrupts if it waits. If a message is being accepted, its run is
+    /// cancelled once it has started.
     ///
     /// The response waits up to `cancel_wait` for the end; a task that has not ended by then is returned as it
     /// is, and ends later. A task that ended in another way meanwhile is reported as not cancelable.
     ///
     /// # Errors
     ///
-    /// Returns `TaskNotFound`, `TaskNotCancelable` for a task that has ended, and what the service refuses.
+    /// Returns `TaskNotFound`, `TaskNotCancelable` for a task that has ended, `Unavailable` if a message is not accepted
+    /// in time, and what the service refuses.
     async fn cancel(&self, caller: Caller, owner: &str, id: &str) -> Result<Answer, ServerError> {
         let shared = &self.shared;
         let entry = self.find(&caller, owner, id).await?;
+        self.accepted(&entry).await?;
         let (is_waiting, mut turn, run) = {
             let state = entry.lock();
             let turn = state.last_turn();
             match state.class() {
                 StateClass::Terminal => return Err(not_cancelable(&state)),
-                // The task waits for a message, and none is being accepted: it has no run to cancel.
-                StateClass::Interrupted if !state.is_claimed => (true, turn, None),
-                _ => (false, turn, state.turns.get(turn).and_then(|turn| turn.run.clone())),
+                // The task waits for a message: it has no run to cancel.
+                StateClass::Interrupted => (true, turn, None),
+                StateClass::Active => (false, turn, state.turns.get(turn).and_then(|turn| turn.run.clone())),
             }
         };
         if is_waiting {
@@ -230,8 +233,22 @@ impl AgentServer {
         }
     }
 
+    /// Waits until no message to the task is being accepted.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::Unavailable`] after `cancel_wait`: the run that the message starts is not known yet.
+    async fn accepted(&self, entry: &TaskEntry) -> Result<(), ServerError> {
+        let accepted = entry.wait(|state| (!state.is_claimed || state.is_removed).then_some(()));
+        let window = self.shared.host.sleep(self.shared.config.cancel_wait);
+        within(accepted, window).await.ok_or_else(|| {
+            let words = format!("task {} is being answered by a message: try again", entry.id);
+            ServerError::new(ErrorKind::Unavailable, words)
+        })
+    }
+
     /// Ends an interrupted task that is in no log: adds a turn without a run, whose only event is the end.
-    /// Returns the index of that turn.
+    /// Returns the index of that turn. The caller has claimed the task.
     pub(super) fn stop_waiting(&self, entry: &Arc<TaskEntry>) -> usize {
         let shared = &self.shared;
         let now = shared.host.now();

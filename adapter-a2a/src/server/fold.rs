@@ -23,13 +23,23 @@ pub const TRUNCATED: &str = "aqueduct.truncated";
 #[derive(Debug, Clone)]
 pub(super) struct Folded {
     pub(super) task: Task<'static>,
-    /// The index of each artifact in the task, by its id.
-    places: HashMap<String, usize, RandomState>,
+    /// Each artifact of the task, by its id.
+    places: HashMap<String, Place, RandomState>,
     /// The bytes of the artifacts.
     bytes: usize,
     /// The bytes of the history.
     said: usize,
     is_truncated: bool,
+}
+
+/// The place of an artifact in the task.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    index: usize,
+    /// What is counted for the artifact in [`Folded::bytes`].
+    bytes: usize,
+    /// Set once content of the artifact was not stored: what follows it would leave a hole. Cleared by a replacement.
+    is_cut: bool,
 }
 
 impl Folded {
@@ -91,43 +101,62 @@ impl Folded {
         self.said = self.said.saturating_sub(gone);
     }
 
-    /// Folds an artifact or a chunk of one. Content that exceeds a limit is not stored, and the task is marked.
+    /// Folds an artifact or a chunk of one. Content that exceeds a limit is not stored, nor what is appended to it,
+    /// and the task is marked.
     fn add(&mut self, update: ArtifactUpdate<'static>, limits: &TaskLimits) {
-        let artifact = update.artifact;
-        let size = artifact.parts.iter().map(part_bytes).sum::<usize>() + artifact.artifact_id.len();
-        let place = self.places.get(artifact.artifact_id.as_str()).copied();
-        let is_full = self.bytes.saturating_add(size) > limits.artifact_bytes
-            || (place.is_none() && self.places.len() >= limits.artifacts);
-        if is_full {
+        let size = artifact_bytes(&update.artifact);
+        let Some(bytes) = self.bytes_with(&update, size, limits) else {
+            if let Some(place) = self.places.get_mut(update.artifact.artifact_id.as_str()) {
+                place.is_cut = true;
+            }
             return self.truncate();
-        }
-        self.bytes += size;
-        match place.and_then(|place| self.task.artifacts.get_mut(place)) {
-            Some(known) if update.append => append(known, artifact),
-            Some(known) => {
-                let old = known.parts.iter().map(part_bytes).sum::<usize>();
-                self.bytes = self.bytes.saturating_sub(old);
+        };
+        self.bytes = bytes;
+        let artifact = update.artifact;
+        let place = self.places.get_mut(artifact.artifact_id.as_str());
+        match place.and_then(|place| Some((self.task.artifacts.get_mut(place.index)?, place))) {
+            Some((known, place)) if update.append => {
+                place.bytes += size;
+                append(known, artifact);
+            }
+            Some((known, place)) => {
+                (place.bytes, place.is_cut) = (size, false);
                 *known = artifact;
             }
             None => {
-                self.places.insert(artifact.artifact_id.to_string(), self.task.artifacts.len());
+                let place = Place { index: self.task.artifacts.len(), bytes: size, is_cut: false };
+                self.places.insert(artifact.artifact_id.to_string(), place);
                 self.task.artifacts.push(artifact);
             }
         }
+    }
+
+    /// Returns the bytes of all artifacts with this one of `size` bytes. Returns `None` if it cannot be stored: beyond
+    /// a limit, or appended to content that is not stored.
+    fn bytes_with(&self, update: &ArtifactUpdate<'_>, size: usize, limits: &TaskLimits) -> Option<usize> {
+        let place = self.places.get(update.artifact.artifact_id.as_str());
+        let replaced = place.filter(|_| !update.append).map_or(0, |place| place.bytes);
+        let bytes = self.bytes.saturating_sub(replaced).saturating_add(size);
+        // The start of an artifact that is not stored may have been refused, once the task is truncated.
+        let lacks_start = update.append && place.map_or(self.is_truncated, |place| place.is_cut);
+        let has_place = place.is_some() || self.task.artifacts.len() < limits.artifacts;
+        (bytes <= limits.artifact_bytes && has_place && !lacks_start).then_some(bytes)
     }
 
     /// Folds a chunk: appends its words to the last text of the artifact, without an item. Any other case takes
     /// the general way.
     pub(super) fn add_chunk(&mut self, chunk: Chunk, limits: &TaskLimits) {
         let id = &chunk.around.artifact.artifact_id;
-        let (size, place) = (chunk.words.len() + id.len(), self.places.get(id.as_str()));
-        let known = place.and_then(|place| self.task.artifacts.get_mut(*place));
-        let last = known.and_then(|known| known.parts.last_mut()).filter(|part| is_plain_text(part));
-        if let Some(Content::Text(text)) = last.map(|part| &mut part.content)
+        let size = chunk.words.len() + id.len();
+        let place = self.places.get_mut(id.as_str()).filter(|place| !place.is_cut);
+        if let Some(place) = place
+            && let Some(known) = self.task.artifacts.get_mut(place.index)
+            && let Some(last) = known.parts.last_mut().filter(|part| is_plain_text(part))
+            && let Content::Text(text) = &mut last.content
             && chunk.around.append
             && self.bytes.saturating_add(size) <= limits.artifact_bytes
         {
-            self.bytes += size;
+            (self.bytes, place.bytes) = (self.bytes + size, place.bytes + size);
             text.0.to_mut().push_str(&chunk.words);
             return;
         }
@@ -222,6 +251,11 @@ fn message_bytes(message: &Message<'_>) -> usize {
     message.parts.iter().map(part_bytes).sum::<usize>() + metadata + message.message_id.len()
 }
 
+/// Returns the approximate size of an artifact: its content and its id.
+fn artifact_bytes(artifact: &Artifact<'_>) -> usize {
+    artifact.parts.iter().map(part_bytes).sum::<usize>() + artifact.artifact_id.len()
+}
+
 /// Returns the approximate size of a part: its content and metadata.
 fn part_bytes(part: &Part<'_>) -> usize {
     let content = match &part.content {
@@ -232,3 +266,6 @@ fn part_bytes(part: &Part<'_>) -> usize {
     };
     content + part.metadata.as_ref().map_or(0, |raw| raw.as_str().len())
 }
+
+#[cfg(test)]
+mod tests;

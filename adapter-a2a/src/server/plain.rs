@@ -48,7 +48,7 @@ pub(super) struct PlainView {
     /// Bytes of text that are held.
     bytes: usize,
     max_bytes: usize,
-    /// Set once the agent itself has emitted a part of the answer.
+    /// Set once the agent itself has emitted a part of the answer of this turn.
     has_answer: bool,
     /// What stood around the last chunk of the answer, and what the client received around its words. Valid until
     /// another artifact is seen.
@@ -61,7 +61,7 @@ struct Seen {
     shows: Shows,
     /// The name of the artifact, which only its first chunk contains.
     name: Text<'static>,
-    /// The text so far, or `None` if it is too long.
+    /// The text so far; `None` if it is too long, or if nothing needs it.
     text: Option<String>,
     /// Set once the client received text of it: the next chunk is appended.
     is_begun: bool,
@@ -79,6 +79,13 @@ enum Shows {
     /// Text beside the answer.
     Notice(String),
     Nothing,
+}
+
+impl Shows {
+    /// Returns `true` for text that is shown once more as a whole.
+    fn needs_text(&self) -> bool {
+        matches!(self, Self::Answer | Self::SubAgent(_))
+    }
 }
 
 impl PlainView {
@@ -166,6 +173,9 @@ impl PlainView {
             self.see(artifact);
         }
         let falls_back = task.status.state.class() != StateClass::Active && !self.has_answer;
+        if task.status.state.class() != StateClass::Active {
+            self.end_turn();
+        }
         for mut artifact in artifacts {
             let id = artifact.artifact_id.as_str();
             let is_shown = match self.artifacts.get(id) {
@@ -201,6 +211,7 @@ impl PlainView {
         if let Some(old) = mark.as_ref().and_then(|mark| mark.text("replaces")) {
             let known_as = self.shown_id(old).to_owned();
             if let Some(before) = self.artifacts.shift_remove(old) {
+                self.release(before.text.as_ref());
                 self.shown_as.insert(id.clone(), known_as);
                 if before.shows == Shows::Answer && before.is_begun {
                     self.replaced.insert(old.to_owned());
@@ -209,9 +220,25 @@ impl PlainView {
         }
         let text: String = artifact.parts.iter().filter_map(Part::as_text).map(Text::as_str).collect();
         self.has_answer |= shows == Shows::Answer && !text.is_empty();
-        self.bytes = self.bytes.saturating_add(text.len());
-        let seen = Seen { shows, name: artifact.name.clone(), is_begun: !text.is_empty(), text: Some(text) };
-        self.artifacts.insert(id, seen);
+        let is_begun = !text.is_empty();
+        let text = shows.needs_text().then_some(text).and_then(|text| self.hold(text));
+        let seen = Seen { shows, name: artifact.name.clone(), is_begun, text };
+        let before = self.artifacts.insert(id, seen);
+        self.release(before.and_then(|before| before.text).as_ref());
+    }
+
+    /// Counts a text that is held from now on. Returns `None` if it exceeds the limit.
+    fn hold(&mut self, text: String) -> Option<String> {
+        let bytes = self.bytes.saturating_add(text.len());
+        (bytes <= self.max_bytes).then(|| {
+            self.bytes = bytes;
+            text
+        })
+    }
+
+    /// Discounts a text that is not held any more.
+    fn release(&mut self, text: Option<&String>) {
+        self.bytes = self.bytes.saturating_sub(text.map_or(0, String::len));
     }
 
     /// Returns the id under which the client knows an artifact.
@@ -234,14 +261,13 @@ impl PlainView {
 
     /// Ends the turn. If the agent itself has emitted no answer, the text of its sub-agents is the answer.
     fn fall_back(&mut self, update: &StatusUpdate<'static>, out: &mut VecDeque<StreamItem<'static>>) {
-        if std::mem::replace(&mut self.has_answer, true) {
-            return;
-        }
-        for (id, seen) in &mut self.artifacts {
-            let Shows::SubAgent(_) = seen.shows else { continue };
-            let Some(text) = seen.text.take().filter(|text| !text.is_empty()) else { continue };
-            let artifact_id = Text::from(self.shown_as.get(id).unwrap_or(id).clone());
-            let (name, parts) = (seen.name.clone(), vec![Part::text(text)]);
+        let has_answer = self.has_answer;
+        for (id, name, text) in self.end_turn() {
+            if has_answer {
+                continue;
+            }
+            let artifact_id = Text::from(self.shown_as.get(&id).cloned().unwrap_or(id));
+            let parts = vec![Part::text(text)];
             out.push_back(StreamItem::Artifact(ArtifactUpdate {
                 task_id: update.task_id.clone(),
                 context_id: update.context_id.clone(),
@@ -250,6 +276,21 @@ impl PlainView {
                 ..ArtifactUpdate::default()
             }));
         }
+    }
+
+    /// Begins another turn: takes the texts of sub-agents, with id and name, which the next turn must not show as its
+    /// own answer.
+    fn end_turn(&mut self) -> Vec<(String, Text<'static>, String)> {
+        self.has_answer = false;
+        let mut taken = Vec::new();
+        for (id, seen) in &mut self.artifacts {
+            let Shows::SubAgent(_) = seen.shows else { continue };
+            let text = seen.text.as_mut().map(std::mem::take).filter(|text| !text.is_empty());
+            taken.extend(text.map(|text| (id.clone(), seen.name.clone(), text)));
+        }
+        let bytes = taken.iter().map(|(.., text)| text.len()).sum();
+        self.bytes = self.bytes.saturating_sub(bytes);
+        taken
     }
 
     /// Converts an artifact or a chunk of one.
@@ -296,9 +337,6 @@ impl PlainView {
     /// is dropped.
     fn extend(&mut self, id: &str, more: &Artifact<'static>) {
         let Some(seen) = self.artifacts.get_mut(id) else { return };
-        if !matches!(seen.shows, Shows::Answer | Shows::SubAgent(_)) {
-            return;
-        }
         let Some(text) = &mut seen.text else { return };
         for words in more.parts.iter().filter_map(Part::as_text) {
             text.push_str(words);
@@ -422,3 +460,6 @@ impl TaskItems for PlainStream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,6 +73,8 @@ struct Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.entry.lock().is_claimed = false;
+        // A cancel waits for it.
+        self.entry.changed();
     }
 }
 
@@ -290,8 +292,8 @@ impl AgentServer {
         entry: &Arc<TaskEntry>,
     ) -> Result<usize, ServerError> {
         let shared = &self.shared;
-        let Some(log) = shared.host.task_log() else { return Ok(self.stop_waiting(entry)) };
         let claim = claim(entry)?;
+        let Some(log) = shared.host.task_log() else { return Ok(self.stop_waiting(entry)) };
         let mut input = RunInput::prompt(entry.context_id.clone(), claim.run.as_bytes().clone(), "");
         input.messages.clear();
         input.parent_run_id.clone_from(&claim.parent);

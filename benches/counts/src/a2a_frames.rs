@@ -1,4 +1,6 @@
-//! A2A streams in the shapes of real frameworks: decoded, and carried to AG-UI bytes.
+//! A2A streams in the shapes of real frameworks: decoded, received by the client of a task, and carried to AG-UI bytes.
+//!
+//! `decode` is the [`Decoder`] alone (tee, replay, convert); `receive` is the [`TaskClient`], the path of remote agents.
 //!
 //! | case | framework | one frame |
 //! |---|---|---|
@@ -10,8 +12,9 @@
 //! | deltas | Agno | a bare message, all of one message id |
 //! | notices | progress reports | a status text that stands for itself |
 
-use aqueduct_adapter_a2a::wire::{Dialect, Frame};
-use aqueduct_adapter_a2a::{DecodeConfig, Decoder};
+use aqueduct_adapter_a2a::call::{SendMessage, user_message};
+use aqueduct_adapter_a2a::wire::{Dialect, Frame, Part};
+use aqueduct_adapter_a2a::{ClientConfig, DecodeConfig, Decoder, TaskClient};
 use aqueduct_core::{RunInfo, SourceEvent, StreamContext};
 use aqueduct_transport_http::sse;
 use bytes::Bytes;
@@ -47,6 +50,10 @@ pub(crate) fn run() {
         if is_wanted(&format!("decode {name}")) {
             let body = body();
             case(frames, || decode(&body, dialect));
+        }
+        if is_wanted(&format!("receive {name}")) {
+            let body = body();
+            case(frames, || receive(&body, dialect));
         }
         if is_wanted(&format!("carry {name} to AG-UI")) {
             let ([settings, _], body) = (dialects(), body());
@@ -177,15 +184,39 @@ fn carry(body: &Bytes, dialect: Dialect, out: &mut AguiBytes) -> usize {
     out.take()
 }
 
+/// Receives SSE bytes by the client of a task, as a driver does: frame by frame, all events and requests taken.
+fn receive(body: &Bytes, dialect: Dialect) -> usize {
+    let mut config = ClientConfig::default();
+    config.decode.dialect = dialect;
+    let message = user_message("m-1", None, vec![Part::text("go")]);
+    let mut client = TaskClient::new(config, SendMessage::new(message));
+    let mut seen = 0;
+    for_each_frame(body, |frame| {
+        while client.poll_request().is_some() {}
+        client.handle_frame(frame);
+        while client.poll_event().is_some() {
+            seen += 1;
+        }
+    });
+    seen
+}
+
 fn read(body: &Bytes, dialect: Dialect, mut take: impl FnMut(&mut Vec<SourceEvent>)) {
-    let mut framing = sse::Decoder::default();
     let mut decoder = Decoder::new(DecodeConfig { dialect, ..DecodeConfig::root() });
     let mut events = Vec::new();
+    for_each_frame(body, |frame| {
+        decoder.handle_frame(frame, &mut events);
+        take(&mut events);
+    });
+}
+
+/// Calls `handle` with each event of SSE bytes.
+fn for_each_frame(body: &Bytes, mut handle: impl FnMut(Frame<'_>)) {
+    let mut framing = sse::Decoder::default();
     for at in (0..body.len()).step_by(READ) {
         framing.handle_chunk(body.slice(at..body.len().min(at + READ)));
         while let Some(Ok(event)) = framing.poll_event() {
-            decoder.handle_frame(Frame { event: event.event.as_deref(), data: &event.data }, &mut events);
-            take(&mut events);
+            handle(Frame { event: event.event.as_deref(), data: &event.data });
         }
     }
 }

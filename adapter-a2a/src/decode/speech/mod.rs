@@ -166,7 +166,7 @@ impl Decoder {
             return self.emit_rest(status_text, sink);
         }
         // Only messages of plain text can be joined. Others are shown as a whole, or held alone.
-        let is_plain = message.parts.iter().all(|part| part.as_text().is_some() && !self.is_thought(part));
+        let is_plain = self.is_plain(&message.parts);
         let is_answer = marks.is_answer || self.config.unclear == Unclear::Show;
         if setting == StreamShape::Answer || (is_answer && !is_plain) {
             self.emit_answer(status_text, novelty, &words, sink);
@@ -271,6 +271,11 @@ impl Decoder {
                 sink,
             );
         }
+    }
+
+    /// Returns `true` for parts that are text and nothing else: only such messages can be joined.
+    fn is_plain(&self, parts: &[Part<'_>]) -> bool {
+        parts.iter().all(|part| part.as_text().is_some() && !self.is_thought(part))
     }
 
     /// Returns `true` for text, which is compared separately, and for thinking that was shown.

@@ -88,8 +88,8 @@ impl Decoder {
             _ if marks.group.is_some() || grows => Join::Yes,
             _ => boundary::join(&last.words, words),
         };
-        let is_plain = |held: &Held| held.message.parts.iter().all(|part| part.as_text().is_some());
-        if join != Join::Yes || !self.speech.held.iter().all(is_plain) {
+        let is_plain = self.speech.held.iter().all(|held| self.is_plain(&held.message.parts));
+        if join != Join::Yes || !is_plain {
             if join == Join::No || self.speech.held.len() >= HELD {
                 self.release(sink);
             }
@@ -124,8 +124,7 @@ impl Decoder {
             // The only fragment of a text, then the complete text.
             self.speech.held.pop();
         }
-        let is_alone = !status_text.message.parts.iter().all(|part| part.as_text().is_some());
-        if is_alone {
+        if !self.is_plain(&status_text.message.parts) {
             self.release(sink);
         }
         self.speech.end();
@@ -152,19 +151,18 @@ impl Decoder {
 
     /// Emits the held texts as the answer. Returns `false` if none is held.
     ///
-    /// Called when a task completes without a message: several held texts are then the fragments of one text.
+    /// Called when a task completes without a message: several held texts are then the fragments of one text. A
+    /// message with other parts than text, which can only be the first, is emitted by itself.
     pub(in super::super) fn promote_held(&mut self, sink: &mut Sink<'_>) -> bool {
-        let held = std::mem::take(&mut self.speech.held);
-        let is_answer = !held.is_empty();
-        if held.len() > 1 {
-            let marks = Marks::unknown();
-            self.begin_with(held, &marks, sink);
-        } else {
-            for answer in held {
-                self.emit_held(answer, Channel::Answer, sink);
-            }
+        let mut held = std::mem::take(&mut self.speech.held);
+        let Some(first) = held.first() else { return false };
+        let is_alone = held.len() == 1 || !self.is_plain(&first.message.parts);
+        let fragments = held.split_off(usize::from(is_alone));
+        for answer in held {
+            self.emit_held(answer, Channel::Answer, sink);
         }
-        is_answer
+        self.begin_with(fragments, &Marks::unknown(), sink);
+        true
     }
 
     /// Emits a held text on a channel, for the agent that sent it: the speaker may have changed since.

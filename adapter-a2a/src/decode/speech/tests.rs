@@ -435,3 +435,59 @@ proptest! {
         prop_assert!(read.bytes <= bytes_in + 2 * whole.len() + 4, "{} bytes of {}", read.bytes, whole.len());
     }
 }
+
+/// Returns the names of the custom blocks, in their order.
+fn customs(events: &[Value]) -> Vec<String> {
+    let (mut decoder, mut out) = (Decoder::new(DecodeConfig::root()), Vec::new());
+    for event in events {
+        decoder.handle_frame(Frame::data(&event.to_string().into()), &mut out);
+    }
+    let name = |event: &SourceEvent| match event {
+        SourceEvent::Update(update) => match &update.block {
+            aqueduct_core::ContentBlock::Custom(custom) => Some(custom.name.to_string()),
+            _ => None,
+        },
+        _ => None,
+    };
+    out.iter().filter_map(name).collect()
+}
+
+/// A held message with a file, a data part or thinking beside its text, however its text is settled.
+#[test]
+fn what_stands_beside_a_held_text_is_shown() {
+    let thought = json!({"text": "Hm, which one?", "metadata": {"adk_thought": true}});
+    for beside in [json!({"url": "https://x/report.pdf"}), json!({"data": {"degrees": 21}}), thought] {
+        let is_thought = beside.get("text").is_some();
+        let mut cases = Vec::new();
+        for (case, rest, artifact, end) in [
+            ("no other text", None, None, None),
+            ("a text that may continue it", Some("ing"), None, None),
+            ("a text that continues it", Some("."), None, None),
+            ("another text", Some("Searching…"), None, None),
+            ("an artifact with another text", None, Some("It is 21 degrees."), None),
+            ("an end with another text", None, None, Some("It is 21 degrees.")),
+        ] {
+            let mut agent = Agent::default();
+            let parts = json!([beside, {"text": "Sunny"}]);
+            let message = json!({"messageId": agent.id(), "role": "ROLE_AGENT", "parts": parts});
+            agent.status_of("TASK_STATE_WORKING", &message);
+            rest.map(|text| agent.working(text));
+            artifact.map(|text| agent.artifact("a", text, false, true));
+            let events = match end {
+                Some(text) => agent.done_with(text).to_vec(),
+                None => agent.done().to_vec(),
+            };
+            cases.push((case, events));
+        }
+        for (case, events) in cases {
+            let read = auto(&events);
+            let all = read.answers.concat() + &read.notices.concat();
+            assert_eq!(all.matches("Sunny").count(), 1, "{case}: {read:?}");
+            if is_thought {
+                assert_eq!(read.thoughts, ["Hm, which one?"], "{case}");
+            } else {
+                assert_eq!(customs(&events).len(), 1, "{case}: {read:?}");
+            }
+        }
+    }
+}

@@ -152,10 +152,10 @@ impl Courier {
             };
             last = event.number;
             let is_end = event.event.is_terminal();
-            // The end has the time of the log, so that it is the same at every replica.
+            // Times are those of the log: a notification that is delivered again, by whatever replica, has the same
+            // body. The log has no times of single events, so statuses before the end have that of the opening.
             let ended = if is_end { self.find(turn).await.ok().flatten() } else { None };
-            let closed_at = ended.and_then(|run| run.closed_at);
-            let at = format(closed_at.unwrap_or_else(|| self.shared().host.now()));
+            let at = format(ended.and_then(|run| run.closed_at).unwrap_or(run.opened_at));
             maker.convert(&event.event, &mut items);
             let bodies = self.bodies(items.drain(..), &at, told);
             // Events up to the saved position are folded, and not delivered again. The position is saved after

@@ -30,7 +30,7 @@ pub(super) struct Deliverer {
     pub(super) shared: Arc<Shared>,
     pub(super) entry: Arc<TaskEntry>,
     pub(super) sender: Arc<dyn PushSender>,
-    pub(super) config: PushConfig,
+    pub(super) config: Arc<PushConfig>,
     pub(super) version: Version,
 }
 
@@ -56,8 +56,7 @@ impl Deliverer {
     /// another one starts with the next item. The body is encoded under the lock, and sent without it.
     fn take(&self) -> Option<Value> {
         let mut state = self.entry.lock();
-        let is_mine = |push: &super::PushEntry| push.config == self.config;
-        let push = state.pushes.iter_mut().find(|push| is_mine(push))?;
+        let push = state.pushes.iter_mut().find(|push| Arc::ptr_eq(&push.config, &self.config))?;
         if std::mem::take(&mut push.needs_task) {
             let is_plain = push.view.is_some();
             let whole = state.folded.snapshot(None, true);
@@ -76,7 +75,7 @@ impl Deliverer {
     /// Drops the queue; the next event contains the complete task.
     fn give_up(&self) {
         let mut state = self.entry.lock();
-        if let Some(push) = state.pushes.iter_mut().find(|push| push.config == self.config) {
+        if let Some(push) = state.pushes.iter_mut().find(|push| Arc::ptr_eq(&push.config, &self.config)) {
             push.is_busy = false;
             push.queue.clear();
             // The next event is delivered again from its first attempt: a receiver that is gone is not called

@@ -107,7 +107,9 @@ impl PushPolicy {
 /// A push configuration, and its queue.
 #[derive(Debug)]
 pub(super) struct PushEntry {
-    config: PushConfig,
+    /// Shared with the deliverer, which finds its entry by the pointer: an equal configuration that is registered
+    /// later is another one.
+    config: Arc<PushConfig>,
     /// The version of the client, which determines the form of notifications.
     version: Version,
     queue: VecDeque<StreamItem<'static>>,
@@ -156,7 +158,7 @@ impl AgentServer {
                 shared: Arc::clone(&self.shared),
                 entry: Arc::clone(entry),
                 sender: Arc::clone(&sender),
-                config: push.config.clone(),
+                config: Arc::clone(&push.config),
                 version: push.version,
             };
             self.shared.host.spawn(Box::pin(deliverer.run()));
@@ -236,7 +238,7 @@ impl AgentServer {
     }
 
     /// Stores a configuration in memory. The view of a plain client starts with the task as it is now, without
-    /// notifying about it.
+    /// notifying about it. A configuration that is registered already stays as it is, with its queue.
     fn hold_push(
         &self,
         entry: &TaskEntry,
@@ -244,16 +246,23 @@ impl AgentServer {
         context: &CallContext,
     ) -> Result<PushConfig, ServerError> {
         let mut state = entry.lock();
+        let mut view = self.plain_view(context);
+        let is_registered = |push: &PushEntry| {
+            let is_same_form = push.version == context.version && push.view.is_some() == view.is_some();
+            is_same_form && *push.config == config
+        };
+        if state.pushes.iter().any(is_registered) {
+            return Ok(config);
+        }
         state.pushes.retain(|push| push.config.id != config.id);
         if state.pushes.len() >= self.shared.config.limits.push_configs {
             return Err(too_many());
         }
-        let mut view = self.plain_view(context);
         if let Some(view) = &mut view {
             view.task(state.folded.snapshot(Some(0), true));
         }
         state.pushes.push(PushEntry {
-            config: config.clone(),
+            config: Arc::new(config.clone()),
             version: context.version,
             queue: VecDeque::new(),
             view,
@@ -267,7 +276,7 @@ impl AgentServer {
     /// Returns the configurations of a task.
     async fn configs(&self, entry: &TaskEntry) -> Result<Vec<PushConfig>, ServerError> {
         let Some(log) = self.shared.host.task_log() else {
-            return Ok(entry.lock().pushes.iter().map(|push| push.config.clone()).collect());
+            return Ok(entry.lock().pushes.iter().map(|push| PushConfig::clone(&push.config)).collect());
         };
         let records = log.wishes(&entry.owner, &self.shared.agent, &entry.id).await?;
         Ok(standing(&records).into_iter().map(|(_, wish)| wish.config).collect())

@@ -207,3 +207,31 @@ async fn wishes_are_kept_shown_and_taken_back() {
     };
     assert_eq!(all().await, 9, "ten of a task, one is there already");
 }
+
+/// A client that repeats its registration while a notification is being delivered.
+#[tokio::test(start_paused = true)]
+async fn a_repeated_registration_opens_no_second_request_and_loses_nothing() {
+    let receiver = Receiver::new(&["93.184.216.34"], &[200]);
+    *receiver.takes.lock().unwrap() = Duration::from_secs(1);
+    let served = serve_calling(&receiver, ServerConfig::default(), done);
+    let params = json!({"message": message("OPEN"), "configuration": {"returnImmediately": true}});
+    let id = served.rpc("SendMessage", params).await["result"]["task"]["id"].clone();
+    let register =
+        async || served.rpc("CreateTaskPushNotificationConfig", json!({"taskId": id, "url": HOOK})).await;
+    register().await;
+    let run = served.runs.last();
+    for event in super::support::events_of(&run.input, done(&run.input)) {
+        run.push(event);
+        super::support::settle().await;
+        assert!(register().await["result"].is_object());
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(receiver.open.lock().unwrap().1, 1, "one request at a time");
+    let bodies = receiver.bodies();
+    let words: String = bodies
+        .iter()
+        .filter_map(|body| body["artifactUpdate"]["artifact"]["parts"][0]["text"].as_str())
+        .collect();
+    assert_eq!(words, "done", "{bodies:#?}");
+    assert_eq!(bodies.last().unwrap()["statusUpdate"]["status"]["state"], "TASK_STATE_COMPLETED");
+}

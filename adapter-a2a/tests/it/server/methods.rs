@@ -404,3 +404,36 @@ async fn extensions_are_demanded_and_echoed() {
     assert!(answered.body.get("result").is_some());
     assert_eq!(answered.header("a2a-extensions"), Some("https://may,https://must"));
 }
+
+/// The service takes a second to start the run of the reply; the cancel arrives meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_during_a_reply_ends_the_turn_that_it_starts() {
+    let served = serve(asking);
+    let asked =
+        served.rpc("SendMessage", json!({"message": message("deploy")})).await["result"]["task"].clone();
+    let reply = served.rpc("SendMessage", json!({"message": message_to(&asked, "SLOW OPEN")}));
+    let cancel = async {
+        settle().await;
+        served.rpc("CancelTask", json!({"id": asked["id"]})).await
+    };
+    let (replied, cancelled) = tokio::join!(reply, cancel);
+    assert_eq!(state(&cancelled["result"]), "TASK_STATE_CANCELED", "{cancelled}");
+    assert_eq!(state(&replied["result"]["task"]), "TASK_STATE_CANCELED", "{replied}");
+    assert_eq!(served.runs.count(), 2);
+}
+
+/// As above, with a reply that the service refuses: the task still waits, and is cancelled as such.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_during_a_refused_reply_ends_the_task() {
+    let served = serve(asking);
+    let asked =
+        served.rpc("SendMessage", json!({"message": message("deploy")})).await["result"]["task"].clone();
+    let reply = served.rpc("SendMessage", json!({"message": message_to(&asked, "SLOW BUSY")}));
+    let cancel = async {
+        settle().await;
+        served.rpc("CancelTask", json!({"id": asked["id"]})).await
+    };
+    let (replied, cancelled) = tokio::join!(reply, cancel);
+    assert!(replied["error"].is_object(), "{replied}");
+    assert_eq!(state(&cancelled["result"]), "TASK_STATE_CANCELED", "{cancelled}");
+}

@@ -279,3 +279,29 @@ proptest! {
         check(&source);
     }
 }
+
+/// The agent answers the first turn itself, and leaves the second one to a sub-agent.
+#[tokio::test(start_paused = true)]
+async fn every_turn_falls_back_to_its_own_sub_agents() {
+    let writer = |text: &'static str| -> SourceEvent {
+        Update::text(text).from_source(&Source::root().child("writer")).last().into()
+    };
+    let served = serve(move |input| {
+        if input.resume.is_empty() {
+            let waits = SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None };
+            let asked = SourceEvent::interrupt(Interrupt::new("q", "input_required"));
+            return vec![writer("First draft."), Update::text("See the draft.").last().into(), asked, waits];
+        }
+        vec![writer("Second draft."), finished()]
+    });
+    let task = served.ask(&plain(Ask::rpc("SendMessage", &json!({"message": message("go")})))).await.body;
+    let task = task["result"]["task"].clone();
+    // A watcher that stays over both turns.
+    let watching = served.open(&plain(Ask::rpc("SubscribeToTask", &json!({"id": task["id"]})))).await;
+    let mut reply = message_to(&task, "Once more");
+    reply["messageId"] = "m-2".into();
+    let sent = items(&served, plain(Ask::rpc("SendStreamingMessage", &json!({"message": reply})))).await;
+    let watched = super::support::read(watching).await.items();
+    assert_eq!(folded(&watched), ["Second draft."], "{watched:#?}");
+    drop(sent);
+}

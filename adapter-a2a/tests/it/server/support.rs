@@ -128,6 +128,7 @@ impl RunService for Runs {
 
     fn start(&self, _: &Caller, _: &str, input: RunInput) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
         let is_open = input.latest_user_message().is_some_and(|message| message.text().contains("OPEN"));
+        let is_slow = input.latest_user_message().is_some_and(|message| message.text().contains("SLOW"));
         let is_refused = input.latest_user_message().is_some_and(|message| message.text().contains("BUSY"));
         let run_id = input.run_id.clone();
         let events = if is_open { Vec::new() } else { events_of(&input, (self.play)(&input)) };
@@ -144,6 +145,9 @@ impl RunService for Runs {
             self.order.lock().unwrap().push(run_id.clone());
         }
         Box::pin(async move {
+            if is_slow {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
             if is_refused {
                 return Err(ServiceError::new(RefusalKind::Busy, "too many runs"));
             }
@@ -190,6 +194,9 @@ pub(crate) struct Receiver {
     pub(crate) addresses: Mutex<Vec<Vec<IpAddr>>>,
     pub(crate) statuses: Mutex<Vec<u16>>,
     pub(crate) got: Mutex<Vec<PushRequest>>,
+    /// The time of a request, the number of open ones, and the most that were open at once.
+    pub(crate) takes: Mutex<Duration>,
+    pub(crate) open: Arc<Mutex<(usize, usize)>>,
 }
 
 impl Receiver {
@@ -199,6 +206,8 @@ impl Receiver {
             addresses: Mutex::new(addresses),
             statuses: Mutex::new(statuses.to_vec()),
             got: Mutex::default(),
+            takes: Mutex::default(),
+            open: Arc::default(),
         })
     }
 
@@ -226,7 +235,14 @@ impl PushSender for Receiver {
     fn deliver(&self, request: PushRequest) -> BoxFuture<'static, Result<u16, String>> {
         self.got.lock().unwrap().push(request);
         let status = next(&self.statuses);
-        Box::pin(async move { if status == 0 { Err("no connection".to_owned()) } else { Ok(status) } })
+        let (takes, open) = (*self.takes.lock().unwrap(), Arc::clone(&self.open));
+        Box::pin(async move {
+            let (now, most) = *open.lock().unwrap();
+            *open.lock().unwrap() = (now + 1, most.max(now + 1));
+            tokio::time::sleep(takes).await;
+            open.lock().unwrap().0 -= 1;
+            if status == 0 { Err("no connection".to_owned()) } else { Ok(status) }
+        })
     }
 }
 

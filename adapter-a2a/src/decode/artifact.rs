@@ -170,7 +170,7 @@ impl Decoder {
         self.emit_sign(sign, &text, &call_id, own, &place, sink);
         let others = incoming.artifact.parts.into_iter().filter(|part| part.as_text().is_none());
         for part in others.filter(|part| !(is_data && matches!(part.content, Content::Data(_)))) {
-            self.emit_other(part, &mut place, sink);
+            self.emit_other(&part, &mut place, sink);
         }
     }
 
@@ -352,7 +352,7 @@ impl Decoder {
         for part in parts.into_iter().filter(|part| part.as_text().is_none()) {
             let record = self.memory.artifacts.get_mut(&**id);
             if record.is_none_or(|record| record.note_other(part_number(&part))) {
-                self.emit_other(part, place, sink);
+                self.emit_other(&part, place, sink);
             }
         }
     }

@@ -140,7 +140,7 @@ impl Decoder {
         place.metadata = metadata::of_message(&message);
         place.metadata.extend(beside);
         for part in message.parts.into_iter().filter(|part| part.as_text().is_none()) {
-            self.emit_other(part, &mut place, sink);
+            self.emit_other(&part, &mut place, sink);
         }
     }
 

@@ -88,7 +88,7 @@ pub(crate) struct Record {
 
 /// A restatement of fewer than two chunks and this many bytes may be an intended repetition ("ha", "ha").
 const RESTATED_CHUNKS: u32 = 2;
-const RESTATED_BYTES: usize = 8;
+pub(super) const RESTATED_BYTES: usize = 8;
 /// A single chunk counts as restated only if it is a sentence rather than a token.
 const RESTATED_SINGLE_BYTES: usize = 32;
 

@@ -48,7 +48,7 @@ pub use memory::TaskMemory;
 use crate::call::TaskRef;
 use crate::config::DecodeConfig;
 use crate::wire::shape::Shapes;
-use crate::wire::{Dialect, Frame, FrameContent, Raw, StreamItem, WireError};
+use crate::wire::{Dialect, Frame, FrameContent, Part, Raw, StreamItem, WireError};
 use known::Templates;
 use sink::Sink;
 use speech::Speech;
@@ -224,7 +224,7 @@ impl Decoder {
     }
 
     /// Handles one item, and learns its template. `frame` is the text that it borrows from, if there is one.
-    pub fn handle_item(&mut self, item: StreamItem<'_>, frame: &ByteString, out: &mut Vec<SourceEvent>) {
+    pub fn handle_item(&mut self, mut item: StreamItem<'_>, frame: &ByteString, out: &mut Vec<SourceEvent>) {
         let mut sink = Sink::new(frame, out);
         if self.settled.is_some() {
             self.counts.late +=
@@ -236,7 +236,7 @@ impl Decoder {
             return;
         }
         self.show_unread(&mut sink);
-        self.learn_dialect(&item);
+        self.learn_dialect(&mut item);
         let lesson = self.lesson(&item, frame);
         match item {
             StreamItem::Task(task) => self.task(task, &mut sink),
@@ -303,16 +303,18 @@ impl Decoder {
         self.memory
     }
 
-    /// Learns the dialect from an item: a message under `content` is 0.3 over REST, where data parts are wrapped.
-    fn learn_dialect(&mut self, item: &StreamItem<'_>) {
-        let as_content = match item {
+    /// Learns the dialect from an item: a message under `content` is 0.3 over REST, where data parts are wrapped
+    /// (`{"data": {"data": …}}`). This item was parsed without the dialect; later ones are parsed with it.
+    fn learn_dialect(&mut self, item: &mut StreamItem<'_>) {
+        let as_content = match &*item {
             StreamItem::Task(task) => task.history.iter().any(|message| message.parts_as_content),
             StreamItem::Message(message) => message.parts_as_content,
             StreamItem::Status(update) => update.status.message.as_ref().is_some_and(|m| m.parts_as_content),
             StreamItem::Artifact(_) => false,
         };
-        if as_content {
+        if as_content && self.dialect != Dialect::V03Rest {
             self.dialect = Dialect::V03Rest;
+            item.for_each_part(Part::unwrap_data);
         }
     }
 

@@ -70,7 +70,7 @@ impl Decoder {
         while let Some(part) = parts.next() {
             if !is_text(&part) {
                 if part.as_text().is_none() {
-                    self.emit_other(part, place, sink);
+                    self.emit_other(&part, place, sink);
                 }
                 continue;
             }
@@ -151,13 +151,8 @@ impl Decoder {
     }
 
     /// Emits a part that is not text: as what a recogniser found in it, otherwise as custom content.
-    pub(super) fn emit_other(&mut self, mut part: Part<'_>, place: &mut UpdateTarget, sink: &mut Sink<'_>) {
-        // 0.3 over REST wraps data parts (`{"data": {"data": …}}`). The dialect may have been learned from this
-        // frame, which was parsed without it.
-        if self.dialect == Dialect::V03Rest && self.config.dialect != Dialect::V03Rest {
-            part.unwrap_data();
-        }
-        match self.config.recognisers.part(&part) {
+    pub(super) fn emit_other(&mut self, part: &Part<'_>, place: &mut UpdateTarget, sink: &mut Sink<'_>) {
+        match self.config.recognisers.part(part) {
             Some(Sign::Several(signs)) => {
                 for sign in signs {
                     if let Sign::Card { kind, key, operation } = &sign {
@@ -179,12 +174,12 @@ impl Decoder {
             ) => {
                 let id = ByteString::from(format!("{}#{}", place.message_id, self.memory.next()));
                 let mut beside = std::mem::take(&mut place.metadata);
-                metadata::put_own(&mut beside, &part);
+                metadata::put_own(&mut beside, part);
                 self.emit_sign(sign, "", &id, beside, place, sink);
             }
             Some(Sign::State(change)) => self.emit_state(change, sink),
             Some(Sign::Card { kind, key, operation }) => self.emit_card(kind, &key, &operation, place, sink),
-            _ => self.emit_custom(&part, place, sink),
+            _ => self.emit_custom(part, place, sink),
         }
     }
 

@@ -661,3 +661,26 @@ fn an_artifact_that_a_later_turn_appends_to_is_its_answer() {
     let (begun, replaced) = (trace.matches("text+").count(), trace.matches(" replaced").count());
     assert_eq!(begun - replaced, 1, "{trace}");
 }
+
+/// The dialect is learned from the first frame; the data of the second has a member of the wrapper's name.
+#[test]
+fn data_of_a_learned_dialect_is_unwrapped_once() {
+    let wrapped = |id: &str, data: Value| {
+        let parts = json!([{"data": {"data": data}}]);
+        let message = json!({"messageId": id, "role": "ROLE_AGENT", "content": parts});
+        status("TASK_STATE_WORKING", message)
+    };
+    let events = [wrapped("1", json!({"x": 1})), wrapped("2", json!({"data": {"x": 2}})), done()];
+    let (out, _) = decode(DecodeConfig::root(), &events);
+    let values: Vec<&Value> = out
+        .iter()
+        .filter_map(|event| match event {
+            SourceEvent::Update(update) => match &update.block {
+                ContentBlock::Custom(custom) => Some(&custom.value),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect();
+    assert_eq!(values, [&json!({"x": 1}), &json!({"data": {"x": 2}})]);
+}

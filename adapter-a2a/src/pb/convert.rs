@@ -85,7 +85,7 @@ fn enum_name(name: Option<&'static str>, number: i32) -> Cow<'static, str> {
 /// Implements the conversions of one package.
 ///
 /// - `$pb`: the module of the package, [`v1`] or [`v03`].
-/// - `parts`, `said`: the names of the fields for the parts of a message and the message of a status.
+/// - `parts`, `in_status`: the names of the fields for the parts of a message and the message of a status.
 /// - `reply`: the variant of the stream's `oneof` that holds a message.
 /// - `state`: the method of [`TaskState`] that returns the name of the package's enum value.
 /// - `from`, `to`: the names of the public functions; `doc`: the version in their documentation.
@@ -93,7 +93,7 @@ fn enum_name(name: Option<&'static str>, number: i32) -> Cow<'static, str> {
 /// Reading consumes the message and moves its strings. Writing borrows the item, because one item can be sent to
 /// several subscribers in different versions.
 macro_rules! conversions {
-    ($pb:ident, parts: $parts:ident, said: $said:ident, reply: $reply:ident, state: $state:ident,
+    ($pb:ident, parts: $parts:ident, in_status: $in_status:ident, reply: $reply:ident, state: $state:ident,
      from: $from:ident, to: $to:ident, doc: $doc:literal) => {
         impl StreamItem<'static> {
             #[doc = concat!("Reads an event of ", $doc, "; nothing if it is empty.")]
@@ -158,7 +158,7 @@ macro_rules! conversions {
                 let name = $pb::TaskState::try_from(status.state).ok().map(|state| state.as_str_name());
                 Self {
                     state: TaskState::parse(enum_name(name, status.state)),
-                    message: status.$said.map(Into::into),
+                    message: status.$in_status.map(Into::into),
                     timestamp: timestamp_text(status.timestamp),
                     extra: Extra::default(),
                 }
@@ -173,7 +173,7 @@ macro_rules! conversions {
                     // A state that arrived as a number is written as that number. A state that arrived as an
                     // unknown name has no number: it becomes 0, unspecified.
                     state: known.or_else(|| name.parse().ok()).unwrap_or_default(),
-                    $said: status.message.as_ref().map(Into::into),
+                    $in_status: status.message.as_ref().map(Into::into),
                     // A time that is not RFC 3339 (0.3 allows any ISO form) is omitted.
                     timestamp: status.timestamp.set().and_then(|time| time.parse().ok()),
                 }
@@ -278,8 +278,8 @@ macro_rules! conversions {
     };
 }
 
-conversions!(v1, parts: parts, said: message, reply: Message, state: v1_name, from: from_v1, to: to_v1, doc: "1.0");
-conversions!(v03, parts: content, said: update, reply: Msg, state: v03_proto_name, from: from_v03, to: to_v03, doc: "0.3");
+conversions!(v1, parts: parts, in_status: message, reply: Message, state: v1_name, from: from_v1, to: to_v1, doc: "1.0");
+conversions!(v03, parts: content, in_status: update, reply: Msg, state: v03_proto_name, from: from_v03, to: to_v03, doc: "0.3");
 
 /// Adds `reference_task_ids`.
 impl From<&Message<'_>> for v1::Message {

@@ -95,7 +95,10 @@ impl AgentServer {
 
     /// Handles a call, in the view that the client has activated.
     async fn answer(&self, caller: Caller, context: CallContext, call: Call) -> Result<Answer, ServerError> {
-        let view = self.plain_view(&context);
+        let mut view = self.plain_view(&context);
+        if matches!(call, Call::SendStreamingMessage(_)) {
+            view = view.map(PlainView::beginning_turn);
+        }
         let answer = self.answer_whole(caller, context, call).await?;
         Ok(match view {
             Some(view) => view.show(answer),

@@ -50,6 +50,8 @@ pub(super) struct PlainView {
     max_bytes: usize,
     /// Set once the agent itself has emitted a part of the answer of this turn.
     has_answer: bool,
+    /// Set if the first item is the task as it was when its turn began: its content is that of earlier turns.
+    begins_turn: bool,
     /// What stood around the last chunk of the answer, and what the client received around its words. Valid until
     /// another artifact is seen.
     last: Option<[Arc<ArtifactUpdate<'static>>; 2]>,
@@ -92,6 +94,11 @@ impl PlainView {
     /// Returns a view that has seen nothing, and holds at most that many bytes of text.
     pub(super) fn new(max_bytes: usize) -> Self {
         Self { max_bytes, ..Self::default() }
+    }
+
+    /// Returns the view of a stream that begins with its turn.
+    pub(super) fn beginning_turn(self) -> Self {
+        Self { begins_turn: true, ..self }
     }
 
     /// Converts the response to a call.
@@ -173,7 +180,7 @@ impl PlainView {
             self.see(artifact);
         }
         let falls_back = task.status.state.class() != StateClass::Active && !self.has_answer;
-        if task.status.state.class() != StateClass::Active {
+        if task.status.state.class() != StateClass::Active || std::mem::take(&mut self.begins_turn) {
             self.end_turn();
         }
         for mut artifact in artifacts {
@@ -221,10 +228,10 @@ impl PlainView {
         let text: String = artifact.parts.iter().filter_map(Part::as_text).map(Text::as_str).collect();
         self.has_answer |= shows == Shows::Answer && !text.is_empty();
         let is_begun = !text.is_empty();
+        let before = self.artifacts.get_mut(&id).and_then(|before| before.text.take());
+        self.release(before.as_ref());
         let text = shows.needs_text().then_some(text).and_then(|text| self.hold(text));
-        let seen = Seen { shows, name: artifact.name.clone(), is_begun, text };
-        let before = self.artifacts.insert(id, seen);
-        self.release(before.and_then(|before| before.text).as_ref());
+        self.artifacts.insert(id, Seen { shows, name: artifact.name.clone(), is_begun, text });
     }
 
     /// Counts a text that is held from now on. Returns `None` if it exceeds the limit.

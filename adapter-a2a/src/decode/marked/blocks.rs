@@ -24,7 +24,7 @@ use super::super::{Decoder, metadata};
 use super::{Block, Origin, What, data_of};
 use crate::encode::begins_at;
 use crate::mark::{COMPLETE, END, Mark, kind};
-use crate::wire::{Artifact, Dialect, Message, Part};
+use crate::wire::{Artifact, Message, Part};
 
 /// A fragment of a block, as found in one part.
 enum Fragment {
@@ -70,10 +70,7 @@ impl Decoder {
         if !arrival.live && !is_known && self.memory.artifacts.contains_key(&*id) {
             return true;
         }
-        let mut parts = std::mem::take(&mut artifact.parts);
-        if self.dialect == Dialect::V03Rest && self.config.dialect != Dialect::V03Rest {
-            parts.iter_mut().for_each(Part::unwrap_data);
-        }
+        let parts = std::mem::take(&mut artifact.parts);
         match word {
             kind::TEXT | kind::THINKING if !is_known => self.begin_words(&id, &mark),
             kind::TOOL_CALL if !is_known => self.begin_call(&id, &mark, parts.first(), sink),
@@ -139,11 +136,7 @@ impl Decoder {
         if !text.is_empty() && begins + text.len() <= known {
             return;
         }
-        let mut parts = message.parts.clone();
-        if self.dialect == Dialect::V03Rest && self.config.dialect != Dialect::V03Rest {
-            parts.iter_mut().for_each(Part::unwrap_data);
-        }
-        let found: Vec<_> = parts.iter().filter_map(|part| fragment(part, what, sink)).collect();
+        let found: Vec<_> = message.parts.iter().filter_map(|part| fragment(part, what, sink)).collect();
         for fragment in found {
             let fragment = match fragment {
                 Fragment::Words(words) => {

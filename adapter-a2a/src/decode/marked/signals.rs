@@ -17,7 +17,7 @@ use super::super::{Decoder, Settled, shared};
 use super::data_of;
 use crate::config::InterruptView;
 use crate::mark::{BLOCK, Mark, failure_of, interrupt_of, kind, outcome_of, usage_of};
-use crate::wire::{Dialect, Message};
+use crate::wire::Message;
 
 /// The origin of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,13 +83,7 @@ impl Decoder {
         sink: &mut Sink<'_>,
     ) -> bool {
         let source = mark.source(&self.source, |call| self.memory.marked.call(call));
-        let content = message.parts.iter().find_map(|part| {
-            let mut part = part.clone();
-            if self.dialect == Dialect::V03Rest && self.config.dialect != Dialect::V03Rest {
-                part.unwrap_data();
-            }
-            data_of(&part)
-        });
+        let content = message.parts.iter().find_map(data_of);
         let Some(Value::Object(mut content)) = content else { return false };
         let name = content.get("name").and_then(Value::as_str).map(ByteString::from).unwrap_or_default();
         let marked = &mut self.memory.marked;

@@ -10,6 +10,7 @@
 //! "1", "10", " 100" may be a text that grows or three fragments: both readings are kept until one is ruled out. The
 //! output is linear in the length of the text: a text is replaced at most once.
 
+use super::super::memory::RESTATED_BYTES;
 use super::boundary::{Join, goes_on, join, keep_end};
 
 /// How the fragments of a text relate to each other.
@@ -49,8 +50,6 @@ pub(super) enum Reading {
 
 /// A base of fewer bytes may be the start of the next fragment by coincidence ("1", "10"; "ha", "haha").
 const SURE_BYTES: usize = 3;
-/// A repetition of fewer bytes may be intended.
-const RESTATED_BYTES: usize = 8;
 
 /// Only the end of a text in fragments is needed, to see whether it continues.
 const TAIL_BYTES: usize = 256;

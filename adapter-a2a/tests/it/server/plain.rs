@@ -303,5 +303,5 @@ async fn every_turn_falls_back_to_its_own_sub_agents() {
     let sent = items(&served, plain(Ask::rpc("SendStreamingMessage", &json!({"message": reply})))).await;
     let watched = super::support::read(watching).await.items();
     assert_eq!(folded(&watched), ["Second draft."], "{watched:#?}");
-    drop(sent);
+    assert_eq!(folded(&sent), ["Second draft."], "{sent:#?}");
 }

@@ -50,7 +50,8 @@ pub(super) struct PlainView {
     max_bytes: usize,
     /// Set once the agent itself has emitted a part of the answer of this turn.
     has_answer: bool,
-    /// Set if the first item is the task as it was when its turn began: its content is that of earlier turns.
+    /// Set if the first item is the task as it was when its turn began: its content is that of earlier turns, which have
+    /// ended.
     begins_turn: bool,
     /// What stood around the last chunk of the answer, and what the client received around its words. Valid until
     /// another artifact is seen.
@@ -179,8 +180,10 @@ impl PlainView {
         for artifact in &artifacts {
             self.see(artifact);
         }
-        let falls_back = task.status.state.class() != StateClass::Active && !self.has_answer;
-        if task.status.state.class() != StateClass::Active || std::mem::take(&mut self.begins_turn) {
+        let ends_turn =
+            std::mem::take(&mut self.begins_turn) || task.status.state.class() != StateClass::Active;
+        let falls_back = ends_turn && !self.has_answer;
+        if ends_turn {
             self.end_turn();
         }
         for mut artifact in artifacts {

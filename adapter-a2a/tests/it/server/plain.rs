@@ -305,3 +305,26 @@ async fn every_turn_falls_back_to_its_own_sub_agents() {
     assert_eq!(folded(&watched), ["Second draft."], "{watched:#?}");
     assert_eq!(folded(&sent), ["Second draft."], "{sent:#?}");
 }
+
+/// A client that has only the stream of a reply gets the texts that were the answer of the turns before, too.
+#[tokio::test]
+async fn a_reply_begins_with_the_answers_of_earlier_turns() {
+    let writer = |text: &'static str| -> SourceEvent {
+        Update::text(text).from_source(&Source::root().child("writer")).last().into()
+    };
+    let served = serve(move |input| {
+        if input.resume.is_empty() {
+            let waits = SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None };
+            let asked = SourceEvent::interrupt(Interrupt::new("q", "input_required"));
+            return vec![writer("First draft."), asked, waits];
+        }
+        vec![writer("Second draft."), finished()]
+    });
+    let task = served.ask(&plain(Ask::rpc("SendMessage", &json!({"message": message("go")})))).await.body;
+    let mut reply = message_to(&task["result"]["task"], "Once more");
+    reply["messageId"] = "m-2".into();
+    let sent = items(&served, plain(Ask::rpc("SendStreamingMessage", &json!({"message": reply})))).await;
+    assert_eq!(sent[0]["task"]["artifacts"][0]["parts"][0]["text"], "First draft.", "{sent:#?}");
+    assert_eq!(sent[0]["task"]["artifacts"].as_array().map(Vec::len), Some(1), "{sent:#?}");
+    assert_eq!(folded(&sent[1..]), ["Second draft."], "{sent:#?}");
+}

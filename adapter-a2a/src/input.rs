@@ -8,7 +8,7 @@
 //! 4. the content of the user's last message.
 //!
 //! An action on an A2UI surface is added to any of these. The data of a frontend beside the message (state,
-//! tools) becomes metadata: [`frontend`](crate::frontend).
+//! tools) becomes metadata: [`frontend`].
 
 use aqueduct_core::block::Custom;
 use aqueduct_core::{ContentBlock, InterruptId, InterruptReply, RunInput, wellknown};

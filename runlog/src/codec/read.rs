@@ -73,6 +73,13 @@ impl Reader {
 
     /// Reads LEB128. A value of more than 64 bits is an error.
     pub(crate) fn number(&mut self, what: &'static str) -> Result<u64, CodecError> {
+        // Most numbers are lengths and kinds below 128.
+        if let Some(&byte) = self.bytes.first()
+            && byte < 0x80
+        {
+            self.bytes.advance(1);
+            return Ok(u64::from(byte));
+        }
         let mut rest = &*self.bytes;
         let number = read_number(&mut rest, what)?;
         let used = self.bytes.len() - rest.len();

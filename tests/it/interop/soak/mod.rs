@@ -100,7 +100,8 @@ fn client(prefix: &str, turn: usize, alive: &Alive, tally: &Tally, over: &Atomic
         };
         let end = seen.events.last().unwrap();
         if end["type"] == "RUN_FINISHED" {
-            assert!(texts(&seen.events).contains(&SPEECH.text()), "{run}: {:?}", texts(&seen.events));
+            let all = texts(&seen.events);
+            assert!(all.contains(&SPEECH.text()), "{run}: {all:?}, then {end}; {}", seen.summary());
             finished.fetch_add(1, Ordering::Relaxed);
         } else {
             assert!(HONEST.iter().any(|code| end["code"] == *code), "{run}: {end}");

@@ -152,7 +152,7 @@ impl Seen {
     }
 
     /// How many events of which type, and the last of them.
-    fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for event in &self.events {
             *counts.entry(event["type"].to_string()).or_default() += 1;

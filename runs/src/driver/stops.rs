@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aqueduct_core::RunFailure;
 use aqueduct_core::service::BoxFuture;
+use aqueduct_core::{RunFailure, Timestamp};
 use aqueduct_runlog::{Control, LogError, LogScope};
 use tokio::time::Instant;
 
-use super::{GoesOn, HANDED_OVER, LOG_LOST, LOG_PAUSE, Machine, TAKEN_OVER};
+use super::{GoesOn, HANDED_OVER, LOG_LOST, LOG_PAUSE, Machine, TAKEN_OVER, elapsed};
 use crate::leaving::Stage;
 use crate::settings::OnDisconnect;
 use crate::takeover::GATEWAY_LOST;
@@ -72,10 +72,12 @@ impl<'d> Machine<'d> {
         self.context.handle_failure(RunFailure::new(TAKEN_OVER, "the run is not driven here any more"));
     }
 
-    /// Handles an error after which the log accepts no more events of the run.
+    /// Handles an error after which this driver appends no more events. A lost lease decides over the error: a call that failed
+    /// while the lease was lost says nothing about the run, which another replica drives.
     pub(super) fn handle_log_error(&mut self, error: &LogError) {
         match error {
             LogError::Fenced { .. } | LogError::Closed(_) => self.leave(),
+            _ if self.lost.is_cancelled() => self.leave(),
             _ => self.stop_writing(LOG_LOST),
         }
     }
@@ -102,19 +104,30 @@ impl<'d> Machine<'d> {
         }
     }
 
-    /// Handles a run without watchers here. It may have watchers at another replica.
+    /// Handles a run without watchers here. Watchers at another replica count until their last notification lapses, and for the
+    /// grace after it, as watchers here do. A log that cannot answer is asked again.
     pub(super) async fn handle_unwatched(&mut self) {
         let run = &self.drive.lease.run_id;
-        let state = self.drive.runs.run_log().state(run).await;
-        let remote = state.map_or(0, |state| state.watched_until.0.saturating_sub(self.drive.runs.now().0));
-        match u64::try_from(remote) {
-            Ok(remote) if remote > 0 => {
-                self.unwatched = Some(Instant::now() + Duration::from_millis(remote));
+        let watched_until = match self.drive.runs.run_log().state(run).await {
+            Ok(state) => state.watched_until,
+            Err(error) if error.is_temporary() => {
+                self.unwatched = Some(Instant::now() + LOG_PAUSE);
+                return;
             }
-            _ => {
-                tracing::info!(run = run.as_str(), "the run has no watchers any more");
-                self.stop();
-            }
+            Err(_) => Timestamp(i64::MIN),
+        };
+        let options = self.drive.agent.options();
+        let grace = match options.on_disconnect {
+            OnDisconnect::Cancel => Duration::ZERO,
+            OnDisconnect::Continue => options.grace,
+        };
+        let grace = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
+        let left = elapsed(self.drive.runs.now(), Timestamp(watched_until.0.saturating_add(grace)));
+        if left.is_zero() {
+            tracing::info!(run = run.as_str(), "the run has no watchers any more");
+            self.stop();
+        } else {
+            self.unwatched = Some(Instant::now() + left);
         }
     }
 

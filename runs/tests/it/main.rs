@@ -11,3 +11,4 @@
 mod engine;
 mod errands;
 mod replies;
+mod troubled;

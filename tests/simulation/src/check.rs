@@ -12,6 +12,7 @@
 //! | `seen` | a watcher sees the end of its run |
 //! | `fence` | an owner that was taken over appends nothing |
 //! | `content` | a run that succeeded has the text of its source, once |
+//! | `cancels` | a run ends as cancelled only if a client cancelled it |
 //! | `goodbye` | the agent of a run that ended received a cancel, or was done |
 //! | `replies` | an interrupt gets one reply; in a world without faults, it gets one |
 //! | `principals` | no principal sees anything of the other |
@@ -113,6 +114,7 @@ impl Remains<'_> {
                 self.report("balanced", format!("{run}: {violation}"));
             }
             self.check_agui(&run, &events);
+            self.check_cancel(&run, &events, record);
             match record.expected.get(&run) {
                 Some(Expected::Script) => {
                     let script = Script::of(self.world.plan.seed, run.as_str());
@@ -124,6 +126,15 @@ impl Remains<'_> {
                 Some(Expected::Text(text)) => self.check_content(&run, &events, text),
                 Some(Expected::Any) | None => {}
             }
+        }
+    }
+
+    /// A replica that lost its log, its lease or its agent must not show that loss as a cancel: a frontend takes a cancelled run
+    /// for one that its user ended.
+    fn check_cancel(&mut self, run: &RunId, events: &[BlockEvent], record: &Record) {
+        let is_cancelled = matches!(events.last(), Some(BlockEvent::RunFinished(end)) if end.outcome == RunOutcome::Cancelled);
+        if is_cancelled && record.expected.contains_key(run) && !record.cancelled.contains(run) {
+            self.report("cancels", format!("{run} ended as cancelled, and no client cancelled it"));
         }
     }
 

@@ -1,0 +1,260 @@
+//! Runs on a log that refuses calls for a while. Their agents must not receive a cancel: the log's trouble is not the caller's
+//! wish, and another replica may drive the run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use aqueduct_core::agent::{AgentRequest, Checkpoint};
+use aqueduct_core::service::{BoxFuture, Caller, RunService as _};
+use aqueduct_core::{
+    Agent, BlockEvent, CancelToken, RunId, RunInput, SourceEvent, SourceStream, Timestamp, Update,
+};
+use aqueduct_runlog::{
+    Control, Lease, LogError, MemoryLog, Note, Page, Refused, RunLog, RunMeta, RunQuery, RunState,
+};
+use aqueduct_runs::{AgentOptions, Clock, Runs, Settings};
+use futures_util::{StreamExt as _, stream};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+/// A log in memory that can be told to refuse appends, or to answer no question about a run.
+#[derive(Default)]
+struct Troubled {
+    log: MemoryLog,
+    refuses_appends: AtomicBool,
+    refuses_states: AtomicBool,
+}
+
+fn refusal() -> LogError {
+    LogError::Unavailable("the server does not answer".to_owned())
+}
+
+impl RunLog for Troubled {
+    fn append(
+        &self,
+        lease: &Lease,
+        events: Vec<BlockEvent>,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<u64, Refused>> {
+        if self.refuses_appends.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(Refused::new(refusal(), events))));
+        }
+        self.log.append(lease, events, now)
+    }
+
+    fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {
+        if self.refuses_states.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(refusal())));
+        }
+        self.log.state(run)
+    }
+
+    fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>> {
+        self.log.open(meta, until)
+    }
+
+    fn take_over(
+        &self,
+        run: &RunId,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<Lease, LogError>> {
+        self.log.take_over(run, now, until)
+    }
+
+    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>> {
+        self.log.renew(leases, until)
+    }
+
+    fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>> {
+        self.log.annotate(lease, note)
+    }
+
+    fn claim(
+        &self,
+        key: String,
+        value: String,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> BoxFuture<'_, Result<String, LogError>> {
+        self.log.claim(key, value, now, until)
+    }
+
+    fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
+        self.log.input(run)
+    }
+
+    fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
+        self.log.read(run, after, max)
+    }
+
+    fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
+        self.log.changed(run, after)
+    }
+
+    fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
+        self.log.watched(run, until)
+    }
+
+    fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+        self.log.list(query, max)
+    }
+
+    fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+        self.log.lapsed(now, max)
+    }
+
+    fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {
+        self.log.control(run, message)
+    }
+
+    /// Never: another replica that takes the run over is noticed by the renewal of the lease, as on a server whose
+    /// subscriptions are late.
+    fn controls(&self, _: &Lease, _: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {
+        self.log.trim(run, earliest)
+    }
+
+    fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>> {
+        self.log.expire(before)
+    }
+}
+
+/// An agent that emits what it is given, and reports how its stream ends: `true` for a cancel, `false` if it is dropped.
+struct Prompted {
+    words: watch::Receiver<usize>,
+    ended: mpsc::Sender<bool>,
+}
+
+/// Reports that a stream was dropped without a cancel.
+struct Dropped(CancelToken, mpsc::Sender<bool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        if !self.0.is_cancelled() {
+            self.1.try_send(false).ok();
+        }
+    }
+}
+
+impl Agent for Prompted {
+    fn run(&self, request: AgentRequest) -> SourceStream {
+        let (words, ended, cancel) = (self.words.clone(), self.ended.clone(), request.cancel);
+        let state = (words, Dropped(cancel.clone(), ended.clone()));
+        let emitted = stream::unfold(state, move |(mut words, dropped)| {
+            let (cancel, ended) = (cancel.clone(), ended.clone());
+            async move {
+                tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => {
+                        ended.try_send(true).ok();
+                        return None;
+                    }
+                    _ = words.changed() => {}
+                }
+                let text = format!("word {} ", *words.borrow());
+                Some((Update::text(text).in_message("m").into(), (words, dropped)))
+            }
+        });
+        let checkpoint = SourceEvent::Checkpoint(Checkpoint(json!({ "task": 1 })));
+        Box::pin(stream::iter([checkpoint]).chain(emitted))
+    }
+
+    fn can_resume(&self, _: &Checkpoint) -> bool {
+        true
+    }
+}
+
+const LEASE: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_secs(20);
+
+struct World {
+    log: Arc<Troubled>,
+    runs: Runs,
+    words: watch::Sender<usize>,
+    ended: mpsc::Receiver<bool>,
+    began_at: Instant,
+}
+
+impl World {
+    fn new() -> Self {
+        let log = Arc::new(Troubled::default());
+        let (words, said) = watch::channel(0);
+        let (report, ended) = mpsc::channel(8);
+        let began_at = Instant::now();
+        let clock: Clock = Arc::new(move || now(began_at));
+        let runs = Runs::builder()
+            .agent_with(
+                "a",
+                Prompted { words: said, ended: report },
+                AgentOptions::default().with_grace(GRACE),
+            )
+            .shared_log(Arc::clone(&log) as _)
+            .settings(Settings::default().with_lease(LEASE))
+            .clock(clock)
+            .build();
+        tokio::spawn(runs.clone().run_housekeeping());
+        Self { log, runs, words, ended, began_at }
+    }
+
+    fn now(&self) -> Timestamp {
+        now(self.began_at)
+    }
+}
+
+fn now(began_at: Instant) -> Timestamp {
+    Timestamp(1_000_000 + i64::try_from(began_at.elapsed().as_millis()).unwrap())
+}
+
+/// The lease is lost while the log refuses the owner's appends: the agent works for the replica that took the run over.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_lost_its_lease_in_an_outage_does_not_cancel_the_agent() {
+    let mut world = World::new();
+    let mut started =
+        world.runs.start(&Caller::default(), "a", RunInput::prompt("t", "r", "hello")).await.unwrap();
+    started.events.next().await.unwrap();
+    world.log.refuses_appends.store(true, Ordering::SeqCst);
+    world.words.send(1).unwrap();
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let lapsed = Timestamp(world.now().0 + 60_000);
+    world.log.log.take_over(&"r".into(), lapsed, Timestamp(lapsed.0 + 60_000)).await.unwrap();
+    let is_cancelled = tokio::time::timeout(Duration::from_secs(60), world.ended.recv()).await;
+    assert_eq!(is_cancelled, Ok(Some(false)), "the stream is dropped, and the agent is not cancelled");
+}
+
+/// A log that cannot say whether a run is watched elsewhere is asked again.
+#[tokio::test(start_paused = true)]
+async fn a_run_is_not_cancelled_because_the_log_cannot_tell_its_watchers() {
+    let mut world = World::new();
+    let started =
+        world.runs.start(&Caller::default(), "a", RunInput::prompt("t", "r", "hello")).await.unwrap();
+    drop(started);
+    world.log.refuses_states.store(true, Ordering::SeqCst);
+    world.log.watched(&"r".into(), Timestamp(world.now().0 + 60_000)).await.unwrap();
+    let is_cancelled = tokio::time::timeout(GRACE + LEASE, world.ended.recv()).await;
+    assert!(is_cancelled.is_err(), "cancelled although it is watched: {is_cancelled:?}");
+    world.log.refuses_states.store(false, Ordering::SeqCst);
+    let is_cancelled = tokio::time::timeout(Duration::from_secs(120), world.ended.recv()).await;
+    assert_eq!(is_cancelled, Ok(Some(true)), "nobody watches it any more");
+}
+
+/// The grace begins when the last watcher leaves, at whatever replica it was.
+#[tokio::test(start_paused = true)]
+async fn the_grace_begins_when_the_last_watcher_leaves_another_replica() {
+    let mut world = World::new();
+    let started =
+        world.runs.start(&Caller::default(), "a", RunInput::prompt("t", "r", "hello")).await.unwrap();
+    drop(started);
+    // Longer than the grace, so that the local countdown has ended before the remote watcher leaves.
+    world.log.watched(&"r".into(), Timestamp(world.now().0 + 30_000)).await.unwrap();
+    let until = |seconds| tokio::time::sleep_until(world.began_at + Duration::from_secs(seconds));
+    until(48).await;
+    assert!(world.ended.try_recv().is_err(), "cancelled within the grace of its last watcher");
+    until(53).await;
+    assert_eq!(world.ended.try_recv(), Ok(true));
+}

@@ -1,8 +1,8 @@
-//! [`IdMap`]: maps the emitted ids of a thread to those of its AG-UI source.
+//! [`IdMap`]: maps the ids under which the content of a thread was emitted to the ids of its AG-UI source.
 //!
-//! A source that keeps the conversation itself merges the history in an input by message id. So an input to the source must
-//! carry the source's own ids, also where a block was emitted under another one: an id that the thread already had, a text
-//! that continues after an interruption, a call whose arguments were corrected.
+//! A source that stores the conversation itself merges the history of an input by message id. So an input to the source must
+//! contain the source's own ids. A block is emitted under another id if the thread already has the source's id, if the block
+//! continues a text after an interruption, and if it corrects the arguments of a call.
 //!
 //! The map is a fold over the thread's events ([`BlockHead::origin`](aqueduct_core::BlockHead) holds the source's ids), so
 //! every replica derives the same map from the log, and none is stored. Ids that were emitted unchanged
@@ -27,12 +27,12 @@ use serde_json::Value;
 
 use crate::convert::{text_prefix, thought_prefix, tool_prefix};
 
-/// The most ids of each kind (messages, calls, lanes, interrupts) in a map: beyond it ids are sent to the source as they were
-/// emitted. About 10 MB at the limit.
+/// The most ids of each kind (messages, calls, lanes, interrupts) in a map, about 10 MB. Further ids are sent to the source as
+/// they were emitted.
 pub const MAX_ENTRIES: usize = 1 << 16;
 
 /// The prefix of an interrupt's id in the id of the text message that shows it.
-pub(crate) const QUESTION_PREFIX: &str = "interrupt/";
+pub(crate) const INTERRUPT_PREFIX: &str = "interrupt/";
 
 /// The prefix of the id of a run, a lane or a tool result in the id of the text message that shows its failure.
 pub(crate) const FAILURE_PREFIX: &str = "error/";
@@ -40,23 +40,25 @@ pub(crate) const FAILURE_PREFIX: &str = "error/";
 /// The suffix of a lane's id in the id of the tool message that shows its answer.
 pub(crate) const CALL_RESULT: &str = "/result";
 
-/// The source's id of an emitted id.
+/// The value for an emitted id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
+    /// The source's id.
     source: ByteString,
-    /// Set if the block replaces an earlier one of the same source id.
+    /// Set if the block replaces an earlier block with the same source id.
     replaces: bool,
 }
 
-/// The emitted ids of the current run, and the ids under which the source streamed the content.
+/// The emitted ids of the current run with the source's ids, until a [`wellknown::IDS`] block names other source ids for them.
 #[derive(Debug, Clone, Default)]
 struct Run {
-    /// Each text by its source id and its index among those of that id.
+    /// Each text: its emitted id, its source id, and its index among the texts with that source id.
     texts: Vec<(ByteString, ByteString, usize)>,
+    /// The number of texts by source id.
     counts: HashMap<ByteString, usize, RandomState>,
-    /// The message of each call, by the source's id of the call.
+    /// Each call: the emitted id of its message, and the source's id of the call.
     calls: Vec<(ByteString, ByteString)>,
-    /// Each result, by the source's id of the call.
+    /// Each result: its emitted id, and the source's id of the call.
     results: Vec<(ByteString, ByteString)>,
 }
 
@@ -65,7 +67,8 @@ impl Run {
         self.texts.len() + self.calls.len() + self.results.len() < MAX_ENTRIES
     }
 
-    fn note_text(&mut self, head: &BlockHead) {
+    /// Records a text. A block that continues or replaces another one is part of the same source text.
+    fn record_text(&mut self, head: &BlockHead) {
         let Some(source) = head.origin.message_id.as_ref().filter(|_| self.has_room()) else { return };
         let count = self.counts.entry(source.as_bytes().clone()).or_default();
         if head.continues.is_none() && head.replaces.is_none() {
@@ -75,7 +78,7 @@ impl Run {
         self.texts.push((head.id.as_bytes().clone(), source.as_bytes().clone(), nth));
     }
 
-    /// Returns the emitted messages with the ids under which the source restated them.
+    /// Returns the emitted ids of messages with the ids under which the source restated them in a snapshot.
     fn renamed<'a>(&'a self, aliases: &'a Value) -> impl Iterator<Item = (ByteString, ByteString)> + 'a {
         let get = |kind: &str, id: &str| aliases.get(kind)?.get(id);
         let id = |value: &Value| value.as_str().map(ByteString::from);
@@ -94,7 +97,7 @@ impl Run {
 
 type Entries = HashMap<ByteString, Entry, RandomState>;
 
-/// The source's ids of the emitted content of a thread.
+/// Maps emitted ids of a thread to the ids of its source.
 ///
 /// # Examples
 ///
@@ -121,12 +124,14 @@ pub struct IdMap {
     messages: Entries,
     calls: Entries,
     lanes: Entries,
-    questions: HashSet<ByteString, RandomState>,
-    /// Text messages that show failures, and calls that show sub-agents: the source does not know them.
+    /// Text messages that show interrupts.
+    interrupts: HashSet<ByteString, RandomState>,
+    /// Text messages that show failures, and tool calls that show sub-agents: they do not exist at the source.
     views: HashSet<ByteString, RandomState>,
-    /// The prefix of the name or text of a sub-agent's call or thinking, where its name is shown there.
+    /// By block, the name of its sub-agent in the form in which it may precede the name of a call, a text or thinking.
     labels: HashMap<ByteString, String, RandomState>,
     run: Run,
+    /// The ids of all emitted messages.
     emitted: HashSet<ByteString, RandomState>,
 }
 
@@ -136,42 +141,42 @@ impl IdMap {
         match event {
             BlockEvent::RunStarted(_) => self.run = Run::default(),
             BlockEvent::BlockStarted(head) if head.kind == SpanKind::ToolUse => {
-                self.note_label(head, tool_prefix);
-                self.note_call(head);
+                self.record_label(head, tool_prefix);
+                self.record_call(head);
             }
             BlockEvent::BlockStarted(head) => {
                 let is_text = head.kind == SpanKind::Text;
-                self.note_label(head, if is_text { text_prefix } else { thought_prefix });
+                self.record_label(head, if is_text { text_prefix } else { thought_prefix });
                 if head.kind == SpanKind::Text {
-                    self.run.note_text(head);
+                    self.run.record_text(head);
                 }
-                self.note_message(head.id.as_bytes(), &head.origin, head.replaces.is_some());
+                self.record_message(head.id.as_bytes(), &head.origin, head.replaces.is_some());
             }
             BlockEvent::ToolResult(result) => {
                 if result.is_error {
-                    self.note_view(ByteString::from(format!("{FAILURE_PREFIX}{}", result.id)));
+                    self.record_view(ByteString::from(format!("{FAILURE_PREFIX}{}", result.id)));
                 }
-                self.note_message(result.id.as_bytes(), &result.origin, false);
+                self.record_message(result.id.as_bytes(), &result.origin, false);
                 if let Some(call) = result.origin.tool_call_id.as_ref().filter(|_| self.run.has_room()) {
                     self.run.results.push((result.id.as_bytes().clone(), call.as_bytes().clone()));
                 }
             }
-            BlockEvent::Custom(custom) if custom.name == wellknown::IDS => self.note_aliases(&custom.value),
-            BlockEvent::Custom(custom) => self.note_message(custom.id.as_bytes(), &custom.origin, false),
+            BlockEvent::Custom(custom) if custom.name == wellknown::IDS => self.record_aliases(&custom.value),
+            BlockEvent::Custom(custom) => self.record_message(custom.id.as_bytes(), &custom.origin, false),
             BlockEvent::LaneOpened(lane) => {
                 let source = ByteString::from(lane.source.key());
                 insert(&mut self.lanes, lane.id.as_bytes(), source, false);
-                self.note_view(lane.id.as_bytes().clone());
+                self.record_view(lane.id.as_bytes().clone());
             }
             BlockEvent::LaneClosed { lane, outcome } if matches!(**outcome, LaneOutcome::Failed(_)) => {
-                self.note_view(ByteString::from(format!("{FAILURE_PREFIX}{}", lane.id)));
+                self.record_view(ByteString::from(format!("{FAILURE_PREFIX}{}", lane.id)));
             }
             BlockEvent::RunFailed(failed) => {
-                self.note_view(ByteString::from(format!("{FAILURE_PREFIX}{}", failed.run.run_id)));
+                self.record_view(ByteString::from(format!("{FAILURE_PREFIX}{}", failed.run.run_id)));
             }
-            BlockEvent::InterruptRequested(pending) if self.questions.len() < MAX_ENTRIES => {
-                let id = format!("{QUESTION_PREFIX}{}", pending.interrupt.id);
-                self.questions.insert(ByteString::from(id));
+            BlockEvent::InterruptRequested(pending) if self.interrupts.len() < MAX_ENTRIES => {
+                let id = format!("{INTERRUPT_PREFIX}{}", pending.interrupt.id);
+                self.interrupts.insert(ByteString::from(id));
             }
             _ => {}
         }
@@ -200,31 +205,33 @@ impl IdMap {
         self.emitted.iter().map(|id| &**id)
     }
 
-    /// Replaces emitted ids by the source's in an input to the source: ids of messages, their calls and results, and of
-    /// sub-agents.
+    /// Restores the content of an input to the form of the source:
     ///
-    /// Messages that are one message of the source are merged again; a corrected text or call replaces the earlier one.
-    /// Failures and interrupts that were shown as text, and the user's replies to them, are removed: to the source they are
-    /// interrupts and `resume`, which [`resume_from_text`](crate::resume::resume_from_text) creates before this. Calls that
-    /// show sub-agents are removed as well, and so are the names of sub-agents before tools and thinking.
+    /// - the ids of messages, calls, results and sub-agents become the source's ids;
+    /// - messages that are one message of the source are merged, and a corrected text or call replaces the earlier one;
+    /// - failures and interrupts that were shown as text are removed, with the user's replies to them:
+    ///   [`resume_from_text`](crate::resume::resume_from_text), called before, has converted those replies to `resume`;
+    /// - calls that show sub-agents are removed, and so are the names of sub-agents before tools, texts and thinking.
     pub fn apply(&self, input: &mut RunInput) {
         apply::apply(self, input);
     }
 
-    fn note_view(&mut self, id: ByteString) {
+    /// Records the id of a message or call that does not exist at the source.
+    fn record_view(&mut self, id: ByteString) {
         if self.views.len() < MAX_ENTRIES {
             self.views.insert(id);
         }
     }
 
-    fn note_label(&mut self, head: &BlockHead, prefix: fn(&Lane) -> Option<String>) {
+    /// Records the sub-agent's name that may precede the content of a block.
+    fn record_label(&mut self, head: &BlockHead, prefix: fn(&Lane) -> Option<String>) {
         if let Some(prefix) = prefix(&head.lane).filter(|_| self.labels.len() < MAX_ENTRIES) {
             self.labels.insert(head.id.as_bytes().clone(), prefix);
         }
     }
 
     /// Records the ids of a call, of its message and of its lane.
-    fn note_call(&mut self, head: &BlockHead) {
+    fn record_call(&mut self, head: &BlockHead) {
         let replaces = head.replaces.is_some();
         let own = head.origin.tool_call_id.as_ref().map(|id| id.as_bytes().clone());
         if let Some(own) = &own {
@@ -234,37 +241,38 @@ impl IdMap {
             let message = head.parent.as_ref().unwrap_or(&head.id);
             self.run.calls.push((message.as_bytes().clone(), own.clone()));
         }
-        // A frontend gives the message of a call without parent the id of the call.
+        // A frontend uses the id of a call without parent message as the id of its message.
         if head.parent.is_none() {
             let message = head.origin.message_id.as_ref().map(|id| id.as_bytes().clone());
-            self.note_emitted(head.id.as_bytes());
+            self.record_emitted(head.id.as_bytes());
             if let Some(source) = message.or(own) {
-                self.note_source(head.id.as_bytes(), source, replaces);
+                self.record_source(head.id.as_bytes(), source, replaces);
             }
         } else if let Some(parent) = &head.parent {
-            self.note_emitted(parent.as_bytes());
+            self.record_emitted(parent.as_bytes());
             if let Some(message) = head.origin.message_id.as_ref() {
-                self.note_source(parent.as_bytes(), message.as_bytes().clone(), false);
+                self.record_source(parent.as_bytes(), message.as_bytes().clone(), false);
             }
         }
     }
 
-    /// Maps an emitted message to the source's id, if the two differ.
-    fn note_message(&mut self, id: &ByteString, origin: &Origin, replaces: bool) {
-        self.note_emitted(id);
+    /// Records an emitted message, and maps its id if the source's id differs.
+    fn record_message(&mut self, id: &ByteString, origin: &Origin, replaces: bool) {
+        self.record_emitted(id);
         if let Some(source) = &origin.message_id {
-            self.note_source(id, source.as_bytes().clone(), replaces);
+            self.record_source(id, source.as_bytes().clone(), replaces);
         }
     }
 
-    fn note_source(&mut self, id: &ByteString, source: ByteString, replaces: bool) {
+    /// Maps the id of an emitted message, unless it is already mapped.
+    fn record_source(&mut self, id: &ByteString, source: ByteString, replaces: bool) {
         if !self.messages.contains_key(id) {
             insert(&mut self.messages, id, source, replaces);
         }
     }
 
     /// Maps messages of the run to the ids under which the source restated them.
-    fn note_aliases(&mut self, aliases: &Value) {
+    fn record_aliases(&mut self, aliases: &Value) {
         let renamed: Vec<_> = self.run.renamed(aliases).collect();
         for (id, source) in renamed {
             let replaces = self.messages.remove(&id).is_some_and(|entry| entry.replaces);
@@ -272,13 +280,15 @@ impl IdMap {
         }
     }
 
-    fn note_emitted(&mut self, id: &ByteString) {
+    /// Records the id of an emitted message.
+    fn record_emitted(&mut self, id: &ByteString) {
         if self.emitted.len() < MAX_ENTRIES && !self.emitted.contains(id) {
             self.emitted.insert(id.clone());
         }
     }
 }
 
+/// Adds an entry, if the ids differ and the map has room.
 fn insert(entries: &mut Entries, id: &ByteString, source: ByteString, replaces: bool) {
     if *id != source && entries.len() < MAX_ENTRIES {
         entries.insert(id.clone(), Entry { source, replaces });

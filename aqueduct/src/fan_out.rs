@@ -1,9 +1,12 @@
-//! Runs several agents at once: each has a lane of its own, and a failure affects only its lane.
+//! [`FanOut`]: runs several agents at once. Each has a lane of its own, and a failure affects only its lane.
+//!
+//! The run ends when all agents have ended. The first row that applies determines its outcome:
 //!
 //! | the agents | the run |
 //! |---|---|
-//! | one waits for a human | is interrupted |
-//! | all failed | failed, with the first reason |
+//! | the run was cancelled | cancelled |
+//! | at least one is interrupted | interrupted |
+//! | all failed | failed, with the failure of the first agent in the list |
 //! | otherwise | succeeded; each failure is in its lane |
 //!
 //! The streams are polled in turn, in the task of the run's driver; nothing is spawned.
@@ -20,7 +23,7 @@ use aqueduct_core::{
 };
 use futures_core::Stream;
 
-/// Runs all of its agents for each run, each in a lane of its own.
+/// An agent that runs several agents at once, each in a lane of its own.
 ///
 /// # Examples
 ///
@@ -63,11 +66,11 @@ impl Agent for FanOut {
         let branch = |(name, agent): &(String, Arc<dyn Agent>)| {
             let lane = Lane::new(name);
             let mut request = request.clone();
-            // The agents that this one calls belong below its lane.
+            // Lanes of sub-agents that this agent calls are attached below its lane.
             if let Some(context) = request.context.for_lane(&lane.root) {
                 request.context = context;
             }
-            // Checkpoints and previous runs are those of one agent; a run of several has none.
+            // A checkpoint or a previous run belongs to a single agent, so the agents of a fan-out have neither.
             request.previous = None;
             request.keeps_checkpoints = false;
             Branch { lane, events: agent.run(request), state: State::New }
@@ -80,7 +83,7 @@ impl Agent for FanOut {
 /// The events of all agents.
 struct Merged {
     branches: Vec<Branch>,
-    /// The branch that is polled first, which rotates: no agent waits behind one with many events.
+    /// The index of the branch that is polled first. It rotates, so that an agent with many events does not delay the others.
     next: usize,
     cancel: CancelToken,
     is_ended: bool,
@@ -143,7 +146,7 @@ fn end(outcomes: &[&LaneOutcome], is_cancelled: bool) -> SourceEvent {
 }
 
 impl Branch {
-    /// Returns the outcome of a lane that has ended.
+    /// Returns the outcome of the lane. Returns `None` until the agent has ended.
     fn outcome(&self) -> Option<&LaneOutcome> {
         match &self.state {
             State::Ended(outcome) => Some(outcome),
@@ -151,7 +154,7 @@ impl Branch {
         }
     }
 
-    /// Returns the next event of the lane; pending once the lane is closed.
+    /// Returns the next event of the lane, its opening and closing included. Pending without a wake-up once the lane is closed.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<SourceEvent> {
         match self.state {
             State::New => {
@@ -169,10 +172,10 @@ impl Branch {
                 _ => LaneOutcome::Success(result),
             },
             Some(SourceEvent::Failed(failure)) => LaneOutcome::Failed(failure),
-            Some(event) => return Poll::Ready(self.lane.moved(event)),
+            Some(event) => return Poll::Ready(self.lane.move_event(event)),
             None => {
                 let name = self.lane.root.key();
-                let message = format!("the stream of agent {name} ended without saying how its run ended");
+                let message = format!("the stream of agent {name} ended without a terminal event");
                 LaneOutcome::Failed(RunFailure::new(RunFailure::UPSTREAM_ENDED, message))
             }
         };
@@ -181,9 +184,11 @@ impl Branch {
     }
 }
 
-/// Moves an agent's sources below the source of its lane.
+/// The lane of an agent, which moves the agent's sources below its own.
 struct Lane {
+    /// The source of the lane: the agent's root source becomes this one.
     root: Source,
+    /// The moved sources by the path of the original.
     moved: HashMap<String, Source>,
 }
 
@@ -193,13 +198,14 @@ impl Lane {
         Self { root: Source::root().child(name.to_owned()), moved: HashMap::new() }
     }
 
-    /// Returns a source of the agent, moved below the lane. Names, descriptions and calls are kept.
-    fn source(&mut self, source: &Source) -> Source {
+    /// Returns a source of the agent, moved below the lane. Name, description, parent call and metadata are kept.
+    fn move_source(&mut self, source: &Source) -> Source {
         let Some(parent) = source.parent() else { return self.root.clone() };
         if let Some(known) = self.moved.get(source.path()) {
             return known.clone();
         }
-        let mut moved = self.source(parent).child(source.key().to_owned()).named(source.name().to_owned());
+        let mut moved =
+            self.move_source(parent).child(source.key().to_owned()).named(source.name().to_owned());
         if let Some(description) = source.description() {
             moved = moved.described(description.clone());
         }
@@ -214,33 +220,33 @@ impl Lane {
     }
 
     /// Returns an event with its source moved below the lane.
-    fn moved(&mut self, event: SourceEvent) -> SourceEvent {
+    fn move_event(&mut self, event: SourceEvent) -> SourceEvent {
         match event {
             SourceEvent::Update(update) => {
-                let source = self.source(&update.source);
+                let source = self.move_source(&update.source);
                 SourceEvent::Update(Update { source, ..update })
             }
-            SourceEvent::LaneOpened(source) => SourceEvent::LaneOpened(self.source(&source)),
+            SourceEvent::LaneOpened(source) => SourceEvent::LaneOpened(self.move_source(&source)),
             SourceEvent::LaneClosed { source, outcome } => {
-                SourceEvent::LaneClosed { source: self.source(&source), outcome }
+                SourceEvent::LaneClosed { source: self.move_source(&source), outcome }
             }
             SourceEvent::StepStarted { source, name } => {
-                SourceEvent::StepStarted { source: self.source(&source), name }
+                SourceEvent::StepStarted { source: self.move_source(&source), name }
             }
             SourceEvent::StepFinished { source, name } => {
-                SourceEvent::StepFinished { source: self.source(&source), name }
+                SourceEvent::StepFinished { source: self.move_source(&source), name }
             }
             SourceEvent::StateSnapshot { source, state } => {
-                SourceEvent::StateSnapshot { source: self.source(&source), state }
+                SourceEvent::StateSnapshot { source: self.move_source(&source), state }
             }
             SourceEvent::StateDelta { source, patch } => {
-                SourceEvent::StateDelta { source: self.source(&source), patch }
+                SourceEvent::StateDelta { source: self.move_source(&source), patch }
             }
             SourceEvent::Usage { source, usage } => {
-                SourceEvent::Usage { source: self.source(&source), usage }
+                SourceEvent::Usage { source: self.move_source(&source), usage }
             }
             SourceEvent::InterruptRequested { source, interrupt } => {
-                SourceEvent::InterruptRequested { source: self.source(&source), interrupt }
+                SourceEvent::InterruptRequested { source: self.move_source(&source), interrupt }
             }
             other => other,
         }

@@ -1,4 +1,4 @@
-//! [`Client`]: calls of the service with core types.
+//! [`Client`]: calls `aqueduct.v1` with the types of `aqueduct-core`.
 //!
 //! ```no_run
 //! # use aqueduct_core::RunInput;
@@ -14,9 +14,8 @@
 //! # }
 //! ```
 //!
-//! A [`Client`] is one connection, which reconnects when it is lost; calls are not repeated. The caller continues a stream
-//! that was cut: by [`watch`](Client::watch) after [`RunStream::last`], or by [`resume`](Publisher::resume) of a
-//! publisher.
+//! A [`Client`] is one connection, which is opened again when it is lost. Calls are not retried: to continue a stream that was
+//! cut, call [`watch`](Client::watch) after [`RunStream::last`], or [`resume`](Publisher::resume) for a publisher.
 
 mod connect;
 mod publisher;
@@ -44,19 +43,19 @@ pub(crate) use connect::channel;
 pub use publisher::Publisher;
 pub use stream::RunStream;
 
-/// A connection to a service. Clones share it.
+/// A connection to a server. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Client {
     inner: AgentStreamClient<Channel>,
     config: ClientConfig,
 }
 
-/// A bearer token. Omitted from logs.
+/// A bearer token. Its `Debug` form does not contain it.
 #[derive(Clone)]
 pub struct Token(MetadataValue<Ascii>);
 
 impl Token {
-    /// Returns a token, given without the word `Bearer`.
+    /// Returns a token. `token` does not include the word `Bearer`.
     ///
     /// # Errors
     ///
@@ -91,12 +90,12 @@ impl Client {
         Ok(Self { inner, config })
     }
 
-    /// Uses a connection that is open already: a Unix socket, a tunnel, or a pipe in the same process. It is not opened
-    /// again once it is lost.
+    /// Returns a client over an open connection: a Unix socket, a tunnel, or a pipe in the same process. A lost connection is
+    /// not opened again.
     ///
     /// # Errors
     ///
-    /// Returns an error if the server does not speak HTTP/2 on it.
+    /// Returns an error if the HTTP/2 handshake fails.
     pub async fn connect_over(
         io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         config: ClientConfig,
@@ -112,9 +111,9 @@ impl Client {
     ///
     /// Returns an error if the service refuses, or cannot be reached in time.
     pub async fn list_agents(&self) -> Result<Vec<AgentInfo>, Error> {
-        let request = self.short(proto::ListAgentsRequest {});
+        let request = self.short_request(proto::ListAgentsRequest {});
         let mut inner = self.inner.clone();
-        let agents = self.answered(self.config.timeouts.call, inner.list_agents(request)).await?.agents;
+        let agents = self.response(self.config.timeouts.call, inner.list_agents(request)).await?.agents;
         let info = |agent: proto::AgentInfo| {
             let name = text("agent.name", agent.name)?.to_string();
             Ok(AgentInfo { name, description: text("agent.description", agent.description)?.to_string() })
@@ -122,32 +121,32 @@ impl Client {
         agents.into_iter().map(info).collect()
     }
 
-    /// Starts a run of `agent`.
+    /// Starts a run of `agent`, and returns its events.
     ///
     /// # Errors
     ///
-    /// Returns an error if the input has no form in `aqueduct.v1`, the service refuses, or cannot be reached in time.
+    /// Returns an error if `aqueduct.v1` cannot express the input, if the service refuses, or if it cannot be reached in time.
     pub async fn run(&self, agent: &str, input: &RunInput) -> Result<RunStream, Error> {
         let request =
             proto::RunRequest { agent: agent.to_owned().into(), input: Some(input_to_proto(input)?) };
         let mut inner = self.inner.clone();
         let request = self.request(request);
-        self.opened(0, async move { inner.run(request).await }).await
+        self.open_stream(0, async move { inner.run(request).await }).await
     }
 
-    /// Starts a run and returns it as one value after its end. Waits as long as the run takes: wrap the future in a timeout if
-    /// needed. Dropping it ends the watch, not the run.
+    /// Starts a run, waits for its end, and returns the run as one value. No timeout applies: wrap the future in one if
+    /// needed. Dropping the future ends the watch, not the run.
     ///
     /// # Errors
     ///
-    /// Returns an error if the service refuses, cannot be reached, or loses the run. A run that failed is not an error:
+    /// Returns an error if `aqueduct.v1` cannot express the input, or if the service refuses, cannot be reached, or loses the run. A run that failed is not an error:
     /// [`CompletedRun::outcome`] holds its failure.
     pub async fn complete(&self, agent: &str, input: &RunInput) -> Result<CompletedRun, Error> {
         let request =
             proto::RunRequest { agent: agent.to_owned().into(), input: Some(input_to_proto(input)?) };
         let mut inner = self.inner.clone();
-        let answer = inner.complete(self.request(request)).await.map_err(to_error)?;
-        Ok(completed_from_proto(answer.into_inner())?)
+        let response = inner.complete(self.request(request)).await.map_err(to_error)?;
+        Ok(completed_from_proto(response.into_inner())?)
     }
 
     /// Watches a run from the event after number `after` on.
@@ -158,7 +157,7 @@ impl Client {
     pub async fn watch(&self, run: &RunId, after: u64) -> Result<RunStream, Error> {
         let mut inner = self.inner.clone();
         let request = self.request(proto::WatchRequest { run_id: to_bytes(run.as_bytes()), after });
-        self.opened(after, async move { inner.watch(request).await }).await
+        self.open_stream(after, async move { inner.watch(request).await }).await
     }
 
     /// Cancels a run. Returns `true` if it was running.
@@ -167,12 +166,12 @@ impl Client {
     ///
     /// Returns an error if the service refuses, or cannot be reached in time.
     pub async fn cancel(&self, run: &RunId) -> Result<bool, Error> {
-        let request = self.short(proto::CancelRequest { run_id: to_bytes(run.as_bytes()) });
+        let request = self.short_request(proto::CancelRequest { run_id: to_bytes(run.as_bytes()) });
         let mut inner = self.inner.clone();
-        Ok(self.answered(self.config.timeouts.call, inner.cancel(request)).await?.was_running)
+        Ok(self.response(self.config.timeouts.call, inner.cancel(request)).await?.was_running)
     }
 
-    /// Opens a run that this client publishes. Publishing the same run again continues it: see [`Publisher::resume`].
+    /// Opens a run that this client publishes. To continue a run after a lost connection, see [`Publisher::resume`].
     ///
     /// # Errors
     ///
@@ -193,26 +192,26 @@ impl Client {
         request
     }
 
-    /// Returns a request with a short deadline.
-    fn short<T>(&self, message: T) -> Request<T> {
+    /// Wraps a message in a request with the deadline `timeouts.call`.
+    fn short_request<T>(&self, message: T) -> Request<T> {
         let mut request = self.request(message);
         request.set_timeout(self.config.timeouts.call);
         request
     }
 
-    /// Waits for the answer within `timeouts.call`, and converts a status into an error.
-    async fn answered<T>(
+    /// Waits for a response within `limit`, and converts a status into an error.
+    async fn response<T>(
         &self,
         limit: Duration,
         call: impl Future<Output = Result<tonic::Response<T>, Status>>,
     ) -> Result<T, Error> {
-        let answer = tokio::time::timeout(limit, call).await;
-        let answer = answer.map_err(|_| Error::Timeout { what: "the call" })?;
-        Ok(answer.map_err(to_error)?.into_inner())
+        let response = tokio::time::timeout(limit, call).await;
+        let response = response.map_err(|_| Error::Timeout { what: "the call" })?;
+        Ok(response.map_err(to_error)?.into_inner())
     }
 
     /// Opens a stream of events within `timeouts.open`.
-    async fn opened(
+    async fn open_stream(
         &self,
         after: u64,
         call: impl Future<Output = Result<tonic::Response<tonic::Streaming<proto::StreamMessage>>, Status>>,

@@ -1,18 +1,18 @@
 //! [`EventPump`]: sends the events of one run as the messages of one call.
 //!
 //! ```text
-//!  EventStream ──all ready events──► EventWriter ──one message──► (polled by HTTP/2 when the peer has room)
+//!  EventStream ──all ready events──► EventWriter ──one message──► HTTP/2, which polls when the client's window has room
 //! ```
 //!
 //! Invariants:
 //!
-//! * pulled, never pushed: no event is read from the service before the peer has room, so a slow reader holds one message
+//! * events are pulled: none is read from the service before the client's window has room, so a slow client costs one message
 //!   and the buffers of HTTP/2, however fast the service is;
 //! * the first message is sent at once and contains the run id, so that even an empty stream can be resumed;
-//! * the stream ends with `OK` only after a terminal event;
+//! * the stream ends with `OK` only after the terminal event, sent in this stream or before the client resumed;
 //! * dropping the pump drops the service's stream, so the service notices a disconnected client at once.
 //!
-//! A stalled reader cannot be detected here, because the pump is then not polled: see [`stall`](crate::stall).
+//! A stalled client cannot be detected here, because HTTP/2 does not poll the pump: see [`stall`](crate::stall).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::proto::StreamMessage;
 use crate::stall::Stallable;
 use crate::status::Statuses;
 
-/// The state that all pumps of a set of services share.
+/// The state that all calls of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns the state that all calls of a server share.
+    /// Returns the state for a configuration.
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             limits: config.limits.clone(),
@@ -52,27 +52,30 @@ impl Shared {
         }
     }
 
-    /// Counts a message and the events in it.
+    /// Counts a sent message and its events.
     pub(crate) fn count_message(&self, events: usize) {
         self.counters.add(Total::Events, events);
         self.counters.count(Total::MessagesOut);
     }
 }
 
-/// The messages of one stream.
+/// The stream of messages of one call.
 pub(crate) struct EventPump {
     events: EventStream,
     writer: EventWriter,
     shared: Arc<Shared>,
+    /// The number of the last event that was written, or after which the client resumed.
     last: u64,
-    /// Set if the reader resumes and no event was polled yet: if the events end at once, the reader has the terminal event
-    /// already.
+    /// Set for a client that resumes, until the first poll of the events: if they end at once, the client already has the
+    /// terminal event.
     is_after_end: bool,
-    /// Set if more events wait for the reader than the last message could hold.
+    /// Set if the last message was full, so that more events may wait.
     is_behind: bool,
     state: State,
     bounds: Bounds,
+    /// When an empty message is sent, if no event is before.
     heartbeat_at: Option<Instant>,
+    /// The timer of the deadline and the heartbeat.
     timer: Option<Pin<Box<Sleep>>>,
     server_end: ServerEnd,
     _open: OpenGuard,
@@ -85,13 +88,13 @@ enum State {
     Fresh,
     /// Events may follow.
     Running,
-    /// Only the collected events follow, then the failure, if there is one.
+    /// Only the collected events follow, then the status, if the stream failed.
     Ending(Option<Box<Status>>),
 }
 
 impl EventPump {
-    /// Returns the stream of a run's events after the number `after`, which ends with the run, the deadline or the
-    /// server.
+    /// Returns the messages of a run whose `events` start after the number `after`. The stream ends with the run, at the
+    /// client's deadline, or when the server stops.
     pub(crate) fn new(
         run: &RunId,
         after: u64,
@@ -115,7 +118,7 @@ impl EventPump {
         }
     }
 
-    /// Adds ready events to the message, up to its limits.
+    /// Adds ready events to the next message, up to its limits.
     fn gather(&mut self, cx: &mut Context<'_>) {
         let merge_bytes = if self.is_behind { self.shared.limits.merge_bytes } else { 0 };
         let mut waiting = Coalescer::default();
@@ -123,7 +126,7 @@ impl EventPump {
             let is_after_end = std::mem::replace(&mut self.is_after_end, false);
             match self.events.as_mut().poll_next(cx) {
                 Poll::Pending => break,
-                // The first message contains the run id, also in a stream without events.
+                // The first message contains the run id and must be sent before the end, even if there are no events.
                 Poll::Ready(None) if is_after_end && matches!(self.state, State::Fresh) => {
                     self.is_after_end = true;
                     self.events = Box::pin(futures_util::stream::empty());
@@ -150,19 +153,19 @@ impl EventPump {
         self.is_behind = self.is_full(0);
     }
 
-    /// Returns `true` while further events are sent.
+    /// Returns `true` until the stream ends.
     fn may_follow(&self) -> bool {
         matches!(self.state, State::Fresh | State::Running)
     }
 
-    /// Returns `true` if the message has reached a limit.
+    /// Returns `true` if the next message has reached a limit, with `waiting_bytes` of text that is not written yet.
     fn is_full(&self, waiting_bytes: usize) -> bool {
         let limits = &self.shared.limits;
         self.writer.waiting() >= limits.events_per_message
             || self.writer.waiting_bytes() + waiting_bytes >= limits.message_bytes
     }
 
-    /// Writes the coalesced events: merged if they are several deltas.
+    /// Encodes the coalesced events: as one event if they are several deltas.
     fn push_all(&mut self, waiting: &mut Coalescer) {
         let Some(gathered) = waiting.take() else { return };
         if let Some(merged) = gathered.merged() {
@@ -171,7 +174,7 @@ impl EventPump {
         gathered.parts().for_each(|event| self.push(event));
     }
 
-    /// Encodes one event. An event without a form in the protocol ends the stream with a status that names its number.
+    /// Encodes one event. An event that the protocol cannot express ends the stream with a status that names its number.
     fn push(&mut self, event: &NumberedEvent) {
         if !self.may_follow() {
             return;
@@ -185,13 +188,14 @@ impl EventPump {
         }
     }
 
-    /// Ends the stream after the collected events. Drops the service's stream now, not after the peer has read the rest.
+    /// Ends the stream after the collected events. The service's stream is dropped at once, not when the client has read the
+    /// rest.
     fn end(&mut self, how: Result<(), Status>) {
         self.state = State::Ending(how.err().map(Box::new));
         self.events = Box::pin(futures_util::stream::empty());
     }
 
-    /// Returns the next message, if it is not empty.
+    /// Returns the next message. Returns `None` if it has no events, unless it is the first one.
     fn message(&mut self) -> Option<StreamMessage> {
         let events = self.writer.waiting();
         let is_fresh = matches!(self.state, State::Fresh);
@@ -202,16 +206,16 @@ impl EventPump {
             self.state = State::Running;
         }
         self.shared.count_message(events);
-        self.rest();
+        self.restart_heartbeat();
         Some(self.writer.take())
     }
 
     /// Restarts the time until the next heartbeat.
-    fn rest(&mut self) {
+    fn restart_heartbeat(&mut self) {
         self.heartbeat_at = self.shared.timeouts.heartbeat.map(|pause| Instant::now() + pause);
     }
 
-    /// Polls the timers: returns an end, a heartbeat, or pending.
+    /// Waits for the stop of the server, the deadline (both return a status) or the next heartbeat (an empty message).
     fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamMessage, Status>> {
         if self.server_end.poll(cx).is_ready() {
             return Poll::Ready(Err(self.shared.statuses.stopping(Some(self.last))));
@@ -227,7 +231,7 @@ impl EventPump {
         if self.is_past_deadline() {
             return Poll::Ready(Err(self.shared.statuses.deadline()));
         }
-        self.rest();
+        self.restart_heartbeat();
         Poll::Ready(Ok(StreamMessage::default()))
     }
 
@@ -243,7 +247,7 @@ impl Stream for EventPump {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         if this.may_follow() {
-            // First, because a source that is always ready would starve the timers.
+            // Checked before the events, because the timers are not polled while events are ready.
             if this.is_past_deadline() {
                 this.end(Err(this.shared.statuses.deadline()));
             } else if this.bounds.closing.is_cancelled() {
@@ -257,11 +261,11 @@ impl Stream for EventPump {
         if let State::Ending(failure) = &mut this.state {
             return Poll::Ready(failure.take().map(|status| Err(*status)));
         }
-        let timely = ready!(this.poll_time(cx));
-        if timely.is_err() {
+        let message = ready!(this.poll_time(cx));
+        if message.is_err() {
             this.end(Ok(()));
         }
-        Poll::Ready(Some(timely))
+        Poll::Ready(Some(message))
     }
 }
 

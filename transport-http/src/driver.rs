@@ -5,15 +5,17 @@
 //! EventStream ─────────────────────────────────► encoder ──┐
 //! PayloadStream ───────────────────────────────────────────┴► one chunk ──► socket
 //!      ▲ pulled only when the socket is writable              │
-//!      └ dropped at once when the peer disconnects             └ after the terminal event, or the last payload: end of
-//!                                                                the body
+//!      └ dropped at once when the peer disconnects            └ the body ends after the terminal event, or the last payload
 //! ```
 //!
-//! Invariants: nothing is read ahead, so a stalled reader costs one chunk and the buffers of its socket, and blocks no other
-//! reader; a clean end of the body means that the terminal event was sent, now or before the reader resumed; events that end
-//! without one break the connection, so that no reader mistakes a lost run for a finished one.
+//! The *reader* is the client that receives the response.
 //!
-//! It spawns no task, and uses its timer only while the stream is quiet.
+//! Invariants: nothing is read ahead, so a stalled reader costs one chunk and the buffers of its socket, and blocks no other
+//! reader; a clean end of the body means that the terminal event was sent, in this response or before the reader resumed; if
+//! the events end without a terminal event, the body fails and the connection breaks, so that no reader mistakes a lost run
+//! for a finished one.
+//!
+//! The body spawns no task, and uses a timer only while the stream is quiet.
 
 use std::future::Future as _;
 use std::io::Write as _;
@@ -35,7 +37,7 @@ use crate::error::Error;
 use crate::position::{EventPosition, escape};
 use crate::sse;
 
-/// The most events handled in one poll, for encoders that write nothing for most of them: other tasks need the thread too.
+/// The most events handled in one poll, after which other tasks may run: events without payloads never fill a chunk.
 const EVENTS_PER_POLL: usize = 256;
 
 /// The first estimate of a chunk's size: a text delta with its framing.
@@ -43,9 +45,9 @@ const FIRST_CHUNK_BYTES: usize = 512;
 
 /// Returns a response that streams `events`: as server-sent events, or for a binary encoder as consecutive payloads.
 ///
-/// `position` is the run and the position of the reader in it: its [start](EventPosition::start), or the position at which
-/// the reader lost the stream; the events must then come from a watch after [`EventPosition::after`]. The body ends right
-/// after the terminal event.
+/// `position` is the position of the reader in the run: the [start](EventPosition::start), or the last position that the reader
+/// received before it lost an earlier stream. `events` must come from a watch after [`EventPosition::after`]. The body ends
+/// with the terminal event.
 pub fn stream_response(
     position: &EventPosition,
     events: EventStream,
@@ -56,8 +58,8 @@ pub fn stream_response(
     respond(media_type, StreamBody::new(position, events, encoder, options))
 }
 
-/// Returns a response that streams `payloads` as server-sent events, with the batches, keep-alives and stall limits of
-/// [`stream_response`]. The body ends with the payloads.
+/// Returns a response that streams `payloads` as server-sent events, in chunks and with keep-alives as
+/// [`stream_response`] does. The body ends with the last payload.
 pub fn payload_response(payloads: Box<dyn PayloadStream>, options: &StreamOptions) -> Response {
     let media_type = payloads.media_type();
     respond(media_type, StreamBody::of(Feed::Payloads(payloads), false, options))
@@ -65,7 +67,7 @@ pub fn payload_response(payloads: Box<dyn PayloadStream>, options: &StreamOption
 
 /// Returns the response of a stream, with headers that keep proxies from caching and buffering it.
 fn respond(media_type: &str, body: StreamBody) -> Response {
-    // A media type that is not a valid header value is a bug of the source; its bytes are still sent.
+    // An encoder whose media type is not a valid header value has a bug; its payloads are still sent.
     let media_type = HeaderValue::from_str(media_type);
     let media_type = media_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
     let mut response = Response::new(AxumBody::new(body));
@@ -78,11 +80,12 @@ fn respond(media_type: &str, body: StreamBody) -> Response {
     response
 }
 
-/// Marks a response as an event stream for the server.
+/// Marks a response (as an extension) as an event stream: the server counts it, and takes its socket from hyper while it is
+/// quiet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EventStreamMark;
 
-/// The source of the payloads.
+/// Where the payloads of a body come from.
 enum Feed {
     Events(EventFeed),
     Payloads(Box<dyn PayloadStream>),
@@ -99,28 +102,31 @@ struct EventFeed {
     merge_bytes: usize,
     /// Set if more events wait for the reader than the last chunk could hold.
     is_behind: bool,
+    /// The escaped run id for event ids; `None` if none are written.
     ids: Option<Box<str>>,
-    /// The event, and the number of its payloads that the reader has already received.
+    /// The position at which the reader resumed: an event number, and how many payloads of that event the reader has.
     received: (u64, u64),
-    /// Set if the reader resumes and no event was polled yet: if the events end at once, the reader has the terminal event
-    /// already.
+    /// Set for a reader that resumes, until the first poll is pending or returns an event: if the events end before that, the
+    /// reader already has the terminal event.
     is_after_end: bool,
 }
 
 /// The body of an event stream.
 struct StreamBody {
     feed: Feed,
+    /// The bytes of the next chunk.
     chunk: Vec<u8>,
     chunk_bytes: usize,
     /// The size of the last chunk, as an estimate for the next.
     chunk_hint: usize,
     keep_alive: Option<KeepAlive>,
+    /// The error that follows the last chunk.
     failure: Option<Error>,
 }
 
 impl EventFeed {
-    /// Takes one event. Returns `false` at the end. [`write_waiting`](Self::write_waiting) writes the events that are not
-    /// written at once.
+    /// Takes one event, and writes it or coalesces it with the waiting ones, which [`write_waiting`](Self::write_waiting)
+    /// writes. Returns `false` after the last event.
     fn poll_event(
         &mut self,
         cx: &mut Context<'_>,
@@ -149,7 +155,7 @@ impl EventFeed {
     /// Coalesces an event while the reader is behind, otherwise writes it.
     fn handle_event(&mut self, event: NumberedEvent, out: &mut Vec<u8>, hint: usize) {
         self.is_after_end = false;
-        // An event that the reader has in part is not merged, because its payloads are counted.
+        // Event `received.0` is not merged, and so nothing is merged into it: the reader has some of its payloads.
         let may_merge = self.is_behind && event.number > self.received.0 + 1;
         let limit = if may_merge { self.merge_bytes } else { 0 };
         if let Some(event) = self.waiting.handle_event(event, limit) {
@@ -168,7 +174,7 @@ impl EventFeed {
             if self.encode(&merged, out, hint) <= 1 {
                 return;
             }
-            // A position between two payloads of a merged event belongs to no event of the run and could not be resumed.
+            // Several payloads of a merged event would need ids of positions that do not exist in the run.
             out.truncate(start);
         }
         for event in waiting.parts() {
@@ -235,7 +241,7 @@ impl StreamBody {
         Self { chunk: start, ..Self::of(Feed::Events(feed), is_binary, options) }
     }
 
-    /// Writes the ready events. Returns `true` if more may be ready.
+    /// Writes all ready events, up to the size of a chunk. Returns `true` if more may be ready.
     fn take_ready(&mut self, cx: &mut Context<'_>) -> bool {
         let more = self.take(cx);
         if let Feed::Events(feed) = &mut self.feed {
@@ -254,7 +260,7 @@ impl StreamBody {
         self.chunk.len() + waiting
     }
 
-    /// Takes events or payloads until the chunk is full or the source is pending.
+    /// Takes events or payloads until the chunk is full or the feed is pending. Returns `true` if more may be ready.
     fn take(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..EVENTS_PER_POLL {
             if self.taken_bytes() >= self.chunk_bytes {
@@ -282,7 +288,7 @@ impl StreamBody {
         true
     }
 
-    /// Takes the chunk, and remembers its size as the capacity of the next one.
+    /// Takes the chunk. Its size is the first capacity of the next one.
     fn take_chunk(&mut self) -> Bytes {
         self.chunk_hint = self.chunk.len().clamp(FIRST_CHUNK_BYTES, self.chunk_bytes.max(FIRST_CHUNK_BYTES));
         if let Some(keep_alive) = &mut self.keep_alive {
@@ -321,13 +327,13 @@ impl Body for StreamBody {
         Poll::Pending
     }
 
-    /// Known with the last chunk, so that it and the end of the body are sent in one write.
+    /// Returns `true` as soon as the last chunk is taken, so that hyper sends the chunk and the end of the body in one write.
     fn is_end_stream(&self) -> bool {
         matches!(self.feed, Feed::Ended) && self.chunk.is_empty() && self.failure.is_none()
     }
 }
 
-/// Writes the initial event, without which a stream that is cut before its first event could not be resumed.
+/// Writes an initial event with an id, so that a stream that is cut before its first event can be resumed.
 fn write_start(run: &str, retry: Duration, out: &mut Vec<u8>) {
     // Writing to a vector cannot fail, here and below.
     writeln!(out, "id: {run}.0").ok();
@@ -341,9 +347,13 @@ struct Sink<'a> {
     /// The size to allocate for an empty buffer: a quiet stream holds none.
     hint: usize,
     is_binary: bool,
+    /// The escaped run id for event ids; `None` if none are written.
     ids: Option<&'a str>,
+    /// The number of the event.
     number: u64,
+    /// The number of payloads of the event so far.
     payload: u64,
+    /// The number of payloads of the event that the reader already has, which are not written.
     received: u64,
 }
 
@@ -374,7 +384,7 @@ impl PayloadSink for Sink<'_> {
     }
 
     fn push_named(&mut self, name: &str, write: &mut dyn FnMut(&mut Vec<u8>)) {
-        // An invalid name is omitted: the payload matters.
+        // An invalid name is omitted; the payload is written.
         if !self.is_binary && self.payload >= self.received {
             sse::encode_name(name, self.out).ok();
         }
@@ -382,8 +392,8 @@ impl PayloadSink for Sink<'_> {
     }
 }
 
-/// A timer that is used only while the stream is quiet: a write records its time, and when the timer fires it is extended by
-/// the time that is left since then.
+/// The timer of keep-alive comments. A write only records its time; a timer that fires before the interval since the last write
+/// is over is set again, so a busy stream does not touch the timer.
 struct KeepAlive {
     every: Duration,
     last_write: Instant,

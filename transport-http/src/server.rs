@@ -1,17 +1,17 @@
 //! A server for an [`axum::Router`]: HTTP/1.1 and HTTP/2 (also without TLS) on one port, with every limit enforced.
 //!
 //! ```text
-//! accept ──► permit among `connections` ──► handshake ──► hyper over a guarded socket ──► router ──► response
-//!                                                         ├ clock over idle, head, busy (see `phase`)
-//!                                                         └ quiet streams leave hyper (see `handoff`)
+//! permit of `limits.connections` ──► accept ──► TLS ──► hyper over a guarded socket ──► router ──► response
+//!                                                       ├ one timer for the phases idle, head, busy (`phase`)
+//!                                                       └ the socket of a quiet stream is taken from hyper (`handoff`)
 //! ```
 //!
 //! Why not `axum::serve`: it does not close a connection that sends its head slowly, bounds neither connections nor the
 //! kernel's send buffers, and does not report its open connections.
 //!
-//! Invariants: a peer cannot occupy more than [`Limits`](crate::Limits), nor for longer than [`Timeouts`](crate::Timeouts)
-//! without sending or accepting bytes; every open count is decremented on every path. The server knows nothing about its
-//! routes.
+//! Invariants: a peer cannot use more than [`Limits`](crate::Limits), nor hold it for longer than
+//! [`Timeouts`](crate::Timeouts) without sending or accepting bytes; every count of open connections and streams is
+//! decremented on every path. The server knows nothing about its routes.
 
 mod connection;
 mod exchange;
@@ -52,10 +52,10 @@ use crate::quota::Quotas;
 #[cfg(feature = "tls")]
 use crate::tls::LiveTls;
 
-/// The pause when the kernel has no more sockets: they become available as connections end.
+/// The pause after a failed accept, mostly for lack of file descriptors, which ending connections release.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// hyper panics below this size.
+/// The least buffer size of HTTP/1.1 that hyper accepts: it panics below.
 const LEAST_BUFFER_BYTES: usize = 8192;
 
 /// The address of the peer, as an extension of every request.
@@ -85,6 +85,7 @@ pub struct Server {
     listener: TcpListener,
     config: ServerConfig,
     counters: Counters,
+    /// Cancelled when health checks must fail; see [`Stopping::leaving`].
     leaving: CancelToken,
     quotas: Quotas,
     workers: WorkerHandles,
@@ -108,7 +109,7 @@ impl Server {
         Self::from_listener(listener, config)
     }
 
-    /// Uses a socket that listens already.
+    /// Returns a server on a socket that already listens.
     ///
     /// # Errors
     ///
@@ -128,29 +129,30 @@ impl Server {
         })
     }
 
-    /// Sets a token that makes health checks fail before the server stops.
+    /// Sets the token that makes health checks fail once it is cancelled, while the server still accepts connections.
     pub fn leaving_by(mut self, leaving: CancelToken) -> Self {
         self.leaving = leaving;
         self
     }
 
-    /// Counts what callers use in that ledger, which other servers may share. Without, nothing is limited per caller.
+    /// Enforces quotas per caller. Servers that share `quotas` share the counts. By default there are none.
     pub fn with_quotas(mut self, quotas: Quotas) -> Self {
         self.quotas = quotas;
         self
     }
 
-    /// Serves connections on these threads. Without, connections are tasks of the runtime that runs [`serve`](Self::serve).
+    /// Serves connections on the threads of `workers`. By default they are tasks of the runtime that runs
+    /// [`serve`](Self::serve).
     pub fn on_workers(mut self, workers: &Workers) -> Self {
         self.workers = workers.handles();
         self
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Socket`] if the system does not return it.
+    /// Returns [`Error::Socket`] if the system does not return the address.
     pub fn local_addr(&self) -> Result<SocketAddr, Error> {
         self.listener.local_addr().map_err(Error::Socket)
     }
@@ -166,8 +168,8 @@ impl Server {
         self.counters.clone()
     }
 
-    /// Serves until `stop` is cancelled, then waits for open streams within the limits `drain` and `close`, and cuts the rest.
-    /// Dropping the future drops the connections, except those that a service took over by an upgrade.
+    /// Serves until `stop` is cancelled, then waits for open connections within the timeouts `drain` and `close`, and cuts the
+    /// rest. Dropping the future drops all connections except upgraded ones, which their service owns.
     pub async fn serve(self, router: Router, stop: CancelToken) -> Drained {
         let ServerConfig { limits, timeouts, versions, .. } = self.config;
         let mut open = Open::new(limits.connections);
@@ -242,7 +244,8 @@ fn builder(limits: &Limits, timeouts: &Timeouts, versions: HttpVersions) -> Buil
     builder
 }
 
-/// Accepts connections until the stop: waits for a permit first, so that a full server leaves new sockets in the kernel.
+/// Accepts connections until the server stops. Waits for a permit before each accept, so that the new connections of a full
+/// server wait in the kernel's queue.
 async fn accept_until_stopped(
     listener: &TcpListener,
     shared: &Arc<Shared>,
@@ -252,8 +255,8 @@ async fn accept_until_stopped(
     let stopped = shared.stopping.draining.cancelled();
     tokio::pin!(stopped);
     loop {
-        let place = open.place();
-        let next = async { Some((place.await?, listener.accept().await)) };
+        let permit = open.permit();
+        let next = async { Some((permit.await?, listener.accept().await)) };
         let accepted = tokio::select! {
             biased;
             () = &mut stopped => return,
@@ -264,33 +267,33 @@ async fn accept_until_stopped(
             None => return,
             Some((permit, Ok((stream, peer)))) => {
                 shared.counters.count(Total::Connections);
-                let Some((peer_place, refused)) = shared.quotas.connect(peer.ip()) else { continue };
+                let Some((peer_permit, refused)) = shared.quotas.connect(peer.ip()) else { continue };
                 set_up(&stream, shared.limits.send_buffer_bytes);
                 let open_count = shared.counters.open(Gauge::Connections);
                 let (worker, worker_permit) = workers.pick().unzip();
-                let place = ConnectionPermit {
+                let permit = ConnectionPermit {
                     _permit: permit,
                     _open: open_count,
-                    _peer: peer_place,
+                    _peer: peer_permit,
                     _worker: worker_permit,
                 };
                 let (shared, refused) = (Arc::clone(shared), refused.map(RefusedPeer::new));
                 let Some(worker) = worker else {
-                    open.tasks.spawn(connection::serve(shared, stream, peer, place, refused));
+                    open.tasks.spawn(connection::serve(shared, stream, peer, permit, refused));
                     continue;
                 };
-                // The runtime of the worker registers the socket.
+                // The socket is registered with the runtime of the worker, so it leaves this one first.
                 let Ok(stream) = stream.into_std() else { continue };
                 let serve = async move {
                     if let Ok(stream) = TcpStream::from_std(stream) {
-                        connection::serve(shared, stream, peer, place, refused).await;
+                        connection::serve(shared, stream, peer, permit, refused).await;
                     }
                 };
                 open.tasks.spawn_on(serve, worker);
             }
             Some((_, Err(error))) => {
                 shared.counters.count(Total::AcceptFailures);
-                if !is_of_one_peer(&error) {
+                if !is_peer_error(&error) {
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -305,8 +308,8 @@ fn set_up(stream: &TcpStream, send_buffer_bytes: usize) {
     socket.set_tcp_nodelay(true).ok();
 }
 
-/// Returns `true` if one peer disconnected before it was accepted, which does not affect the next.
-fn is_of_one_peer(error: &std::io::Error) -> bool {
+/// Returns `true` if the peer disconnected before it was accepted: the next accept can follow at once.
+fn is_peer_error(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }

@@ -1,21 +1,21 @@
 //! Drives one connection: reads requests, polls the [session], collects messages and writes them in batches.
 //!
 //! ```text
-//!          ┌────────────── Open ──────────────┐
-//!          │ read ► session ► batch ► flush   │
-//!          └──┬───────────────┬───────────┬───┘
-//!   we close  │   peer closes │           │ peer gone, stalled
-//!             ▼               ▼           │
-//!          Closing ──────► Leaving        │
-//!             │ their close, EOF, timeout │
-//!             └───────────► Done ◄────────┘
+//!            ┌────────────── Open ──────────────┐
+//!            │ read ► session ► batch ► flush   │
+//!            └──┬───────────────┬───────────┬───┘
+//!  this side    │   the peer    │           │ connection lost, or
+//!  closes       ▼   closes      ▼           │ the peer is stalled
+//!            Closing       PeerClosing      │
+//!               │               │           │ the two closing phases end with the handshake,
+//!               └──────► Done ◄─┴───────────┘ the connection, or the timeout `close`
 //! ```
 //!
 //! Invariants: the session is dropped as soon as the connection leaves `Open`, so services notice at once that a peer has
-//! disconnected; events are taken from services only after everything before was written; all waits have a deadline; no
+//! disconnected; a session is asked for more events only after the earlier ones were written; all waits have a deadline; no
 //! task is spawned.
 //!
-//! The driver knows neither agents, runs nor payloads.
+//! The driver handles frames and deadlines. Agents, runs and payloads belong to the session.
 
 pub(crate) mod batch;
 pub(crate) mod clock;
@@ -54,7 +54,7 @@ use self::session::{Session, Shared};
 use crate::close::CloseReason;
 use crate::handshake::{Mode, Upgrade};
 
-/// Messages read, or batches written, before the other direction.
+/// The most messages read, or batches written, before the other direction is polled.
 const TURN: usize = 32;
 
 /// One connection after the upgrade.
@@ -65,28 +65,29 @@ pub(crate) struct Connection<IO> {
     batch: Batch,
     /// Messages that the codec has not accepted yet. Filled only when empty.
     outbox: VecDeque<Message>,
-    /// Set while the codec holds bytes that are not written to the socket.
+    /// Set while the codec holds bytes that are not flushed to the socket.
     unflushed: bool,
-    /// Set once the codec cannot read any more: further input is discarded.
+    /// Set after a violation of the protocol or of a limit: further input is not decoded, but discarded.
     broken: bool,
-    /// Set once the write half of a broken connection is shut down.
+    /// Set once the write half of a `broken` connection is shut down.
     shut: bool,
     clock: Clock,
     intake: Intake,
+    /// The shutdown stage of the server.
     end: ServerEnd,
-    /// Completes at the end of the caller's proof, once its identity is known.
+    /// Completes when the proof of the caller expires or is revoked; `None` until the caller's identity is known.
     proof_end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 /// The phase of a connection.
 enum Phase {
     Open(Box<dyn Session>),
-    /// This side closes. The frame follows the messages collected before.
+    /// This side closes. The close frame follows the messages in the outbox; `None` once it is there.
     Closing {
         frame: Option<CloseReason>,
     },
-    /// The peer closes; the codec answers.
-    Leaving,
+    /// The peer has sent a close frame, which the codec answers.
+    PeerClosing,
     Done,
 }
 
@@ -97,7 +98,7 @@ where
 {
     let codec = shared.config.limits.codec();
     let io = Metered::new(io);
-    // Boxed, so that the task does not reserve its size for the whole lifetime.
+    // Boxed, because the state of this future would otherwise stay in the task's size.
     let socket = Box::pin(WebSocketStream::from_raw_socket(io, Role::Server, Some(codec))).await;
     let Upgrade { mode, agent, caller, stopping, quotas, .. } = upgrade;
     let caller = Arc::new(caller);
@@ -131,7 +132,7 @@ where
 impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
     /// Polls everything once; completes when the connection is done.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // First, so that a busy peer cannot evade its deadlines.
+        // Polled first, so that deadlines also apply to a peer that always has messages.
         self.poll_clock(cx);
         for _ in 0..TURN {
             self.poll_stop(cx);
@@ -152,7 +153,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         Poll::Pending
     }
 
-    /// Closes the connection when the server drains and it is idle, or when the server closes.
+    /// Closes an idle connection when the server drains, any connection when the server closes, and one whose proof has ended.
     fn poll_stop(&mut self, cx: &mut Context<'_>) {
         let Phase::Open(session) = &self.phase else { return };
         let is_over = match self.end.poll(cx) {
@@ -201,10 +202,10 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
             let read = Pin::new(&mut self.socket).poll_next(cx);
             let received = self.socket.get_ref().received();
             match read {
-                Poll::Pending => return self.hold(received) || turn > 0,
+                Poll::Pending => return self.count_partial(received) || turn > 0,
                 Poll::Ready(message) => {
                     self.intake.handle_frame(received);
-                    self.hold(received);
+                    self.count_partial(received);
                     self.handle_message(message);
                 }
             }
@@ -215,14 +216,14 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         true
     }
 
-    /// Counts what the peer has sent of a message that is not whole yet; true if that closes the connection.
-    fn hold(&mut self, received: u64) -> bool {
-        let held = self.intake.hold(received);
+    /// Counts the received bytes of an incomplete message. Closes the connection and returns `true` if a limit is exceeded.
+    fn count_partial(&mut self, received: u64) -> bool {
+        let charged = self.intake.charge_partial(received);
         let Phase::Open(session) = &self.phase else { return false };
         let most = self.shared.config.limits.token_bytes;
-        let reason = match held {
+        let reason = match charged {
             Err(error) => CloseReason::from(&error),
-            Ok(()) if session.owes_token() && received > most as u64 => {
+            Ok(()) if session.awaits_token() && received > most as u64 => {
                 let reason = format!("more than {most} bytes before a token (limit `token_bytes`)");
                 CloseReason::new(CloseReason::UNAUTHENTICATED, reason)
             }
@@ -233,8 +234,8 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         true
     }
 
-    /// Handles one message of the client, the end of the connection, or an error of the codec. Every message counts as
-    /// a sign of life.
+    /// Handles one message of the client, the end of the connection, or an error of the codec. Every message, pings and pongs
+    /// included, restarts the ping interval.
     fn handle_message(&mut self, message: Option<Result<Message, CodecError>>) {
         self.clock.handle_input();
         let message = match message {
@@ -248,7 +249,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
             Message::Binary(data) => session.handle_binary(data),
             Message::Close(_) => {
                 self.outbox.clear();
-                self.phase = Phase::Leaving;
+                self.phase = Phase::PeerClosing;
                 return self.clock.start_closing();
             }
             Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => return,
@@ -272,18 +273,19 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         }
     }
 
-    /// Handles the alarm of the clock. Returns `true` if there was one.
+    /// Handles an elapsed deadline. Returns `true` if there was one.
     fn poll_clock(&mut self, cx: &mut Context<'_>) -> bool {
-        let owed = match &self.phase {
-            Phase::Open(session) => session.owed(),
+        let first_message = match &self.phase {
+            Phase::Open(session) => session.first_message_limit(),
             _ => None,
         };
         let written = self.socket.get_ref().written();
-        match self.clock.poll_alarm(cx, owed.as_ref().map(|(wait, _)| *wait), written) {
+        match self.clock.poll_alarm(cx, first_message.as_ref().map(|(limit, _)| *limit), written) {
             Poll::Pending => return false,
+            // The clock marks the ping as due, and the next batch contains it.
             Poll::Ready(Alarm::Ping) => {}
-            Poll::Ready(Alarm::Owed) => {
-                if let Some((_, reason)) = owed {
+            Poll::Ready(Alarm::NoFirstMessage) => {
+                if let Some((_, reason)) = first_message {
                     self.close(reason);
                 }
             }
@@ -300,22 +302,23 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
         true
     }
 
-    /// Drops the session and sends the close frame.
+    /// Drops the session, and starts the closing handshake with `reason`.
     fn close(&mut self, reason: CloseReason) {
         self.phase = Phase::Closing { frame: Some(reason) };
         self.clock.start_closing();
     }
 
-    /// Shuts the socket down in an orderly way if possible: TLS requires a close message.
+    /// Shuts the socket down, because TLS requires a close message. Skipped if unflushed bytes remain, which a stalled peer
+    /// would not accept, or if it is shut down already.
     async fn shut_down(&mut self) {
         if self.unflushed || self.shut {
             return;
         }
-        let patience = self.shared.config.timeouts.close;
+        let limit = self.shared.config.timeouts.close;
         let mut io = Pin::new(self.socket.get_mut());
         let ended = poll_fn(|cx| io.as_mut().poll_shutdown(cx));
-        // A failure is ignored, because the socket is dropped next.
-        drop(tokio::time::timeout(patience, ended).await);
+        // A failure or timeout is ignored, because the socket is dropped next.
+        drop(tokio::time::timeout(limit, ended).await);
     }
 }
 

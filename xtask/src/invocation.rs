@@ -1,4 +1,4 @@
-//! [`Invocation`]: a call of another program that can be printed, repeated by hand, and explained if the program is missing.
+//! [`Invocation`]: a call of another program. It is printed as a line for a shell, and a missing program is an error with a hint.
 //!
 //! The caller provides the hint what to install; this module installs nothing.
 
@@ -11,20 +11,24 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-/// A program, its arguments, the variables set for it and the folder it runs in.
+/// A program, its arguments, its environment variables and the folder it runs in.
 #[derive(Debug, Clone)]
 pub(crate) struct Invocation {
     program: String,
+    /// The program as it is printed.
     shown_as: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
     folder: PathBuf,
+    /// What to install if the program is missing.
     hint: Option<&'static str>,
+    /// Set if the program gets the environment variables of this process.
     inherits_env: bool,
+    /// The file that gets the output of a call in the background, which also has a low priority.
     log: Option<PathBuf>,
 }
 
-/// The priority of calls beside others: a tenth of the processor if the others need all of it.
+/// The command that gives calls in the background a low priority: a tenth of the processor if other programs need all of it.
 const NICE: [&str; 3] = ["nice", "-n", "10"];
 
 impl Invocation {
@@ -44,7 +48,7 @@ impl Invocation {
         }
     }
 
-    /// Returns a call of the cargo that started this task; printed as plain `cargo`.
+    /// Returns a call of the cargo that started this program, printed as plain `cargo`.
     pub(crate) fn cargo(folder: &Path) -> Self {
         let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         Self { shown_as: "cargo".to_owned(), ..Self::new(program, folder) }
@@ -62,7 +66,7 @@ impl Invocation {
         self
     }
 
-    /// Gives the program no variable of this process: only those of [`env`](Self::env).
+    /// Passes no environment variable of this process to the program, only those set by [`env`](Self::env).
     #[cfg(feature = "dist")]
     pub(crate) fn without_inherited_env(self) -> Self {
         Self { inherits_env: false, ..self }
@@ -74,13 +78,17 @@ impl Invocation {
         self
     }
 
-    /// Lets other programs have the processor first, and appends the output of [`run`](Self::run) to a file.
-    pub(crate) fn beside(mut self, log: PathBuf) -> Self {
+    /// Runs the program with a low priority, and appends the output of [`run`](Self::run) to the file `log`.
+    pub(crate) fn in_background(mut self, log: PathBuf) -> Self {
         self.log = Some(log);
         self
     }
 
-    /// Runs the program with the terminal's input and output. Returns an error if it fails.
+    /// Runs the program, with the terminal's input and output or with the file of [`in_background`](Self::in_background).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the program cannot be started, or exits with a failure.
     pub(crate) fn run(&self) -> Result<()> {
         let mut command = self.command();
         if let Some(log) = &self.log {
@@ -91,7 +99,7 @@ impl Invocation {
             command.stdin(Stdio::null()).stdout(file).stderr(errors);
         }
         let status = command.status();
-        self.judge(status.map_err(|error| self.explain(&error))?)
+        self.check(status.map_err(|error| self.explain(&error))?)
     }
 
     /// Runs the program and returns its standard output. The error contains its standard error, or its output if that is empty.
@@ -114,14 +122,14 @@ impl Invocation {
         });
         let output = output.with_context(|| format!("cannot read the output of `{self}`"))?;
         if !output.status.success() {
-            // Programs whose result is a report write it to the standard output.
-            let complaint = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
-            let complaint = String::from_utf8_lossy(complaint);
-            bail!("`{self}` failed ({}):\n{}", output.status, complaint.trim_end());
+            // Some programs write their errors to the standard output.
+            let errors = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+            let errors = String::from_utf8_lossy(errors);
+            bail!("`{self}` failed ({}):\n{}", output.status, errors.trim_end());
         }
         // A program may succeed without reading all of its input; only its exit status counts.
         drop(written);
-        String::from_utf8(output.stdout).with_context(|| format!("`{self}` wrote no UTF-8"))
+        String::from_utf8(output.stdout).with_context(|| format!("the output of `{self}` is not UTF-8"))
     }
 
     /// Starts the program without input, with its standard output as a pipe, in a process group of its own: a signal to the
@@ -135,8 +143,9 @@ impl Invocation {
         command.spawn().map_err(|error| self.explain(&error))
     }
 
+    /// Returns the command to start.
     fn command(&self) -> Command {
-        // npm is a script on Windows, which is found by its whole name alone.
+        // On Windows npm and npx are scripts, which are found only by their full names.
         let is_script = cfg!(windows) && ["npm", "npx"].contains(&self.program.as_str());
         let mut command = if is_script {
             Command::new(format!("{}.cmd", self.program))
@@ -155,13 +164,15 @@ impl Invocation {
         command
     }
 
-    fn judge(&self, status: ExitStatus) -> Result<()> {
+    /// Returns an error if the program failed.
+    fn check(&self, status: ExitStatus) -> Result<()> {
         if status.success() {
             return Ok(());
         }
         bail!("`{self}` failed ({status})")
     }
 
+    /// Returns the error for a program that cannot be started, with the hint if it is missing.
     fn explain(&self, error: &std::io::Error) -> anyhow::Error {
         let program = &self.shown_as;
         match (error.kind(), self.hint) {
@@ -175,7 +186,7 @@ impl Invocation {
 }
 
 impl fmt::Display for Invocation {
-    /// Writes the line that repeats the call in a shell (in its folder).
+    /// Writes the call as a line for a shell, without the change to its folder.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value) in &self.env {
             write!(f, "{name}={} ", quoted(value))?;
@@ -185,6 +196,7 @@ impl fmt::Display for Invocation {
     }
 }
 
+/// Quotes a word for a shell, if needed.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -206,10 +218,10 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_call_beside_others_yields_to_them_and_writes_to_its_file() {
+    fn a_call_in_the_background_has_a_low_priority_and_writes_to_its_file() {
         let log = std::env::temp_dir().join(format!("aqueduct-invocation-{}", std::process::id()));
         let own: i32 = Invocation::new("nice", Path::new(".")).output().unwrap().trim().parse().unwrap();
-        let call = Invocation::new("sh", Path::new(".")).beside(log.clone());
+        let call = Invocation::new("sh", Path::new(".")).in_background(log.clone());
         call.args(["-c", "nice; echo wrong >&2"]).run().unwrap();
         let written = std::fs::read_to_string(&log).unwrap();
         std::fs::remove_file(log).unwrap();

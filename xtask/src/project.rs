@@ -60,19 +60,20 @@ impl Project {
         self.is_optimised
     }
 
-    /// Returns the workspace for steps beside others: their programs yield the processor, and write to the file `log`.
-    pub(crate) fn beside(&self, log: PathBuf) -> Self {
+    /// Returns the workspace for steps in the background: their programs have a low priority, and write to the file `log`.
+    pub(crate) fn in_background(&self, log: PathBuf) -> Self {
         Self { log: Some(log), ..self.clone() }
     }
 
     /// Returns a call of a program in the root.
     pub(crate) fn program(&self, path: &Path) -> Invocation {
-        self.aside(Invocation::new(path.to_string_lossy(), &self.root))
+        self.with_log(Invocation::new(path.to_string_lossy(), &self.root))
     }
 
-    fn aside(&self, call: Invocation) -> Invocation {
+    /// Runs the call in the background, if this is the workspace of background steps.
+    fn with_log(&self, call: Invocation) -> Invocation {
         match &self.log {
-            Some(log) => call.beside(log.clone()),
+            Some(log) => call.in_background(log.clone()),
             None => call,
         }
     }
@@ -82,7 +83,7 @@ impl Project {
     /// Without incremental compilation, unless the environment decides: a task compiles everything once, and what would be kept
     /// for the next time costs time and gigabytes.
     pub(crate) fn cargo<const N: usize>(&self, args: [&str; N]) -> Invocation {
-        let call = self.aside(Invocation::cargo(&self.root).args(args));
+        let call = self.with_log(Invocation::cargo(&self.root).args(args));
         if std::env::var_os(INCREMENTAL).is_some() { call } else { call.env(INCREMENTAL, "0") }
     }
 

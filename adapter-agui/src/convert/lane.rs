@@ -1,15 +1,16 @@
-//! Sub-agents and steps.
+//! Converts lanes (sub-agents) and steps, by the setting [`Subagents`].
 //!
 //! | | `Attributed` | `Inline` | `Tool` | `Hidden` |
 //! |---|---|---|---|---|
 //! | lane opens | `SUBAGENT_STARTED` | `STEP_STARTED` with the agent's name | `TOOL_CALL_START`, `_ARGS` | nothing |
 //! | lane closes | `SUBAGENT_FINISHED`, `SUBAGENT_ERROR` | a `CUSTOM` notice if it failed, `STEP_FINISHED` | `TOOL_CALL_END`, `_RESULT` | nothing |
+//! | failure as a text, if the settings show errors as text | no | yes | yes | no |
 //! | step of a sub-agent | under its name | under `agent/step` | nothing | nothing |
 //!
-//! `Tool`: a lane that a tool call of its parent opened is represented by that call, and gets no call of its own.
+//! With `Tool`, a lane that a tool call of its parent opened is shown by that call, and gets no call of its own.
 //!
-//! Inline, the lane's own step is tagged with the lane, and its inner steps are prefixed with the agent's name: two open
-//! steps never have the same name and tag, which clients would reject.
+//! With `Inline`, the step that shows the lane has the lane's tag, and the names of the steps inside the lane start with the
+//! agent's name: clients reject two open steps with the same name and tag.
 
 use aqueduct_core::{BlockEvent, BlockEventConverter, ByteString, Lane, LaneOutcome, Metadata, wellknown};
 use serde_json::{Value, json};
@@ -24,18 +25,18 @@ use crate::wire::{
     ToolCallEnd, ToolCallResult, ToolCallStart, ToolRole,
 };
 
-/// Members of a sub-agent's metadata that hold its input. No protocol standardises the name: the
+/// Members of a sub-agent's metadata that may hold its input. No protocol standardises the name: the
 /// first of these that is present is shown as the argument of the call.
-const ASKED: [&str; 6] = ["input", "task", "prompt", "query", "instructions", "message"];
+const INPUT_MEMBERS: [&str; 6] = ["input", "task", "prompt", "query", "instructions", "message"];
 
-/// The code of a cancelled sub-agent.
+/// The error code of a cancelled sub-agent.
 const CANCELLED: &str = aqueduct_core::RunFailure::CANCELLED;
 
 /// The error message of a cancelled sub-agent.
-const STOPPED: &str = "the sub-agent was cancelled";
+const CANCELLED_MESSAGE: &str = "the sub-agent was cancelled";
 
 converter! {
-    /// `SUBAGENT_*` events, steps or tool calls, by the setting.
+    /// Converts lanes to `SUBAGENT_*` events, steps or tool calls, by the setting.
     LaneConverter
 }
 
@@ -43,7 +44,7 @@ impl BlockEventConverter<Event> for LaneConverter {
     fn convert(&self, event: &BlockEvent, out: &mut Vec<Event>) {
         match (event, self.settings.subagents) {
             (BlockEvent::LaneOpened(lane), Subagents::Attributed) => out.push(started(lane)),
-            (BlockEvent::LaneOpened(lane), Subagents::Tool) => self.call(lane, out),
+            (BlockEvent::LaneOpened(lane), Subagents::Tool) => self.start_call(lane, out),
             (BlockEvent::LaneOpened(lane), Subagents::Inline) => out.push(Event::StepStarted(StepStarted {
                 step_name: shown_name(lane),
                 subagent_run_id: self.settings.tag(lane),
@@ -52,9 +53,9 @@ impl BlockEventConverter<Event> for LaneConverter {
             (BlockEvent::LaneClosed { lane, outcome }, Subagents::Attributed) => {
                 out.push(ended(lane, outcome, self.settings.dialect));
             }
-            // A lane that a tool call opened has no call of its own to end, but its failure is shown as well.
+            // A lane that a tool call of its parent opened has no call of its own to end, but its failure is shown too.
             (BlockEvent::LaneClosed { lane, outcome }, Subagents::Tool) => {
-                if is_call(lane) {
+                if has_own_call(lane) {
                     end_call(lane, outcome, out);
                 }
                 self.push_failure(lane, outcome, out);
@@ -69,20 +70,20 @@ impl BlockEventConverter<Event> for LaneConverter {
 }
 
 impl LaneConverter {
-    /// Starts the call of a sub-agent that is shown as a tool call, with its input as arguments. The
-    /// call ends when the lane closes, so it surrounds the calls and texts of the sub-agent.
-    fn call(self, lane: &Lane, out: &mut Vec<Event>) {
-        let Some(label) = self.settings.label(lane).filter(|_| is_call(lane)) else { return };
+    /// Emits the start of the tool call that shows a lane, with the sub-agent's input as arguments. The call ends when the lane
+    /// closes, so it surrounds the calls and texts of the sub-agent.
+    fn start_call(self, lane: &Lane, out: &mut Vec<Event>) {
+        let Some(label) = self.settings.label(lane).filter(|_| has_own_call(lane)) else { return };
         let tool_call_id = lane.id.as_bytes().clone();
         let tool_call_name = ByteString::from(label);
         let start =
             ToolCallStart { tool_call_id: tool_call_id.clone(), tool_call_name, ..ToolCallStart::default() };
         out.push(Event::ToolCallStart(start));
-        let delta = ByteString::from(asked(lane).to_string());
+        let delta = ByteString::from(input_arguments(lane).to_string());
         out.push(Event::ToolCallArgs(ToolCallArgs { tool_call_id, delta, ..ToolCallArgs::default() }));
     }
 
-    /// Adds the failure as a text, if the settings ask for it: no frontend shows a failed call as failed.
+    /// Appends the failure as a text, if the settings show errors as text: no frontend displays a failed call as failed.
     fn push_failure(self, lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
         let LaneOutcome::Failed(failure) = outcome else { return };
         let name = self.settings.label(lane).map_or_else(|| shown_name(lane), ByteString::from);
@@ -93,7 +94,7 @@ impl LaneConverter {
     fn end_inline(self, lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
         let subagent_run_id = self.settings.tag(lane);
         let mut metadata = Metadata::new();
-        let word = match outcome {
+        let label = match outcome {
             LaneOutcome::Success(Some(_)) => Some("success"),
             LaneOutcome::Suspended => Some("suspended"),
             LaneOutcome::Cancelled => Some("cancelled"),
@@ -108,8 +109,8 @@ impl LaneConverter {
             }
             _ => None,
         };
-        if let Some(word) = word {
-            metadata.insert(META_OUTCOME.to_owned(), Value::from(word));
+        if let Some(label) = label {
+            metadata.insert(META_OUTCOME.to_owned(), Value::from(label));
         }
         if let LaneOutcome::Success(Some(value)) = outcome {
             metadata.insert("aqueduct.result".to_owned(), value.clone());
@@ -122,22 +123,22 @@ impl LaneConverter {
     }
 }
 
-/// Returns `true` for a lane that is shown as a call of its own: not the root, and not opened by a
-/// call that the client already shows.
-fn is_call(lane: &Lane) -> bool {
+/// Returns `true` if [`Subagents::Tool`] shows the lane as a call of its own: it is not the root, and no tool call of its
+/// parent opened it.
+fn has_own_call(lane: &Lane) -> bool {
     !lane.is_root() && lane.parent_call.is_none()
 }
 
-/// Returns the input of the sub-agent, as arguments of a call: `{"input": …}` from its metadata or,
-/// failing that, its description; `{}` if neither is known.
-fn asked(lane: &Lane) -> Value {
-    let asked = ASKED.iter().find_map(|name| lane.source.metadata()?.get(*name)).cloned();
-    let asked = asked.or_else(|| lane.source.description().map(|text| Value::from(&**text)));
-    asked.map_or_else(|| json!({}), |asked| json!({ "input": asked }))
+/// Returns the input of the sub-agent as arguments of a call: `{"input": …}` from its metadata, otherwise from its
+/// description; `{}` if there is neither.
+fn input_arguments(lane: &Lane) -> Value {
+    let input = INPUT_MEMBERS.iter().find_map(|name| lane.source.metadata()?.get(*name)).cloned();
+    let input = input.or_else(|| lane.source.description().map(|text| Value::from(&**text)));
+    input.map_or_else(|| json!({}), |input| json!({ "input": input }))
 }
 
-/// Ends the call of a lane. The result of a success without a value is empty: [`View`](super::View) fills in the sub-agent's
-/// text.
+/// Emits the end and the result of the call that shows a lane. The result of a success without a value is empty:
+/// [`View`](super::View) fills in the sub-agent's text.
 fn end_call(lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
     let tool_call_id = lane.id.as_bytes().clone();
     out.push(Event::ToolCallEnd(ToolCallEnd {
@@ -153,17 +154,15 @@ fn end_call(lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
         LaneOutcome::Success(Some(Value::String(value))) => ByteString::from(&**value),
         LaneOutcome::Success(Some(value)) if !value.is_null() => ByteString::from(value.to_string()),
         LaneOutcome::Success(_) => ByteString::default(),
-        // The call ends although the lane will continue in a later run: every call of this view has a
-        // result.
+        // The call ends although the lane continues in a later run: every call has a result in its run.
         LaneOutcome::Suspended => ByteString::from_static("waits for a reply"),
         LaneOutcome::Failed(failure) => fail(&failure.message),
-        _ => fail(&ByteString::from_static(STOPPED)),
+        _ => fail(&ByteString::from_static(CANCELLED_MESSAGE)),
     };
     out.push(Event::from(ToolCallResult {
         base: with_metadata(metadata),
         subagent_run_id: None,
-        // The id is derived from that of the lane, so every watcher gets the same one. `ids` recognises the
-        // suffix.
+        // The id is derived from the id of the lane, so it is the same for every watcher. `ids` recognises the suffix.
         message_id: ByteString::from(format!("{tool_call_id}{CALL_RESULT}")),
         tool_call_id,
         content: Content::Text(content),
@@ -171,7 +170,7 @@ fn end_call(lane: &Lane, outcome: &LaneOutcome, out: &mut Vec<Event>) {
     }));
 }
 
-/// Returns the start of a sub-agent. Its parent is omitted if it is the root.
+/// Returns the start of a sub-agent. A parent that is the root is omitted.
 fn started(lane: &Lane) -> Event {
     let parent = lane.parent.as_ref().filter(|parent| !parent.is_root());
     Event::from(SubagentStarted {
@@ -185,8 +184,7 @@ fn started(lane: &Lane) -> Event {
     })
 }
 
-/// Returns the end of a sub-agent. Before 1.0 a success has no outcome.
-/// A suspended sub-agent has the outcome `suspended` in both dialects.
+/// Returns the end of a sub-agent. The dialect 0.0.59 has no outcome `success`; `suspended` is sent in both dialects.
 fn ended(lane: &Lane, outcome: &LaneOutcome, dialect: Dialect) -> Event {
     let subagent_run_id = lane.id.as_bytes().clone();
     let finished = |result: Option<Value>, outcome| {
@@ -204,7 +202,11 @@ fn ended(lane: &Lane, outcome: &LaneOutcome, dialect: Dialect) -> Event {
         }
         LaneOutcome::Failed(failure) => error(subagent_run_id, failure.message.clone(), failure.code.clone()),
         // The protocol has no outcome for a cancelled sub-agent.
-        _ => error(subagent_run_id, ByteString::from_static(STOPPED), ByteString::from_static(CANCELLED)),
+        _ => error(
+            subagent_run_id,
+            ByteString::from_static(CANCELLED_MESSAGE),
+            ByteString::from_static(CANCELLED),
+        ),
     }
 }
 
@@ -215,7 +217,7 @@ fn error(subagent_run_id: ByteString, message: ByteString, code: ByteString) -> 
 }
 
 converter! {
-    /// `STEP_STARTED`, `STEP_FINISHED`.
+    /// Converts steps to `STEP_STARTED` and `STEP_FINISHED`.
     StepConverter
 }
 
@@ -242,14 +244,14 @@ impl BlockEventConverter<Event> for StepConverter {
 }
 
 impl StepConverter {
-    /// Returns `true` if steps of the lane are shown.
-    /// Hidden lanes show no steps; where sub-agents are tool calls, steps inside a call have no place.
+    /// Returns `true` if steps of the lane are shown: neither those of hidden lanes, nor those of lanes that are shown as tool
+    /// calls, because AG-UI has no steps inside a call.
     fn shows(self, lane: &Lane) -> bool {
         !self.settings.hides(lane) && self.settings.label(lane).is_none()
     }
 }
 
-/// Returns the name of a step. Inlined sub-agents share one name space, so their steps are prefixed.
+/// Returns the name of a step. With `Inline`, all sub-agents share one name space, so the agent's name precedes the step's.
 fn step_name(settings: Settings, lane: &Lane, name: &ByteString) -> ByteString {
     if lane.is_root() || settings.subagents != Subagents::Inline {
         return name.clone();

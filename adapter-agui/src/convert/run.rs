@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::show::{agent_name, converter, with_metadata};
 use crate::config::{Dialect, Errors, Interrupts, Settings};
-use crate::ids::{FAILURE_PREFIX, QUESTION_PREFIX};
+use crate::ids::{FAILURE_PREFIX, INTERRUPT_PREFIX};
 use crate::version::PROTOCOL_VERSION;
 use crate::wire::{
     CancelledOutcome, Event, Interrupt, InterruptOutcome, MAX_SAFE_INTEGER, OpenObject, RunError,
@@ -128,7 +128,7 @@ impl RunConverter {
     /// prefix that no minted id has.
     fn push_interrupt_text(self, pending: &PendingInterrupt, out: &mut Vec<Event>) {
         let interrupt = &pending.interrupt;
-        let message_id = ByteString::from(format!("{QUESTION_PREFIX}{}", interrupt.id));
+        let message_id = ByteString::from(format!("{INTERRUPT_PREFIX}{}", interrupt.id));
         // An interrupt without a message still needs a text: a client shows an empty message as nothing.
         let question = interrupt.message.clone().filter(|message| !message.is_empty()).unwrap_or_else(|| {
             ByteString::from(format!("The agent waits for your answer ({}).", interrupt.reason))

@@ -3,14 +3,14 @@
 //! | event | becomes |
 //! |---|---|
 //! | start of a message | nothing: the first content opens the block |
-//! | content | an appending update; of an unknown message too, so that nothing is lost |
+//! | content | an appending update; content of a message without a start opens the message, so that nothing is lost |
 //! | end of a message | an update with `last`, if the message had content |
-//! | end of reasoning inside a span | held until the span ends: the encrypted value may still arrive |
-//! | start, arguments, end of a call | updates of the call; a call of the input is compared first ([`seen`](super::seen)) |
-//! | result | a whole tool result, on the lane of its call |
+//! | end of a reasoning message inside a reasoning span | held until the span ends: the encrypted form may still arrive |
+//! | start, arguments, end of a call | updates of the call; a call that repeats one of the input is held and compared first ([`repeat`](super::repeat)) |
+//! | result | a complete tool result, on the lane of its call unless the result has a tag |
 //!
-//! Parallel messages of one agent are on tracks of their own ([`open`](super::open)), so that none ends another. State is bounded by
-//! [`REMEMBERED`] open messages and calls; content beyond it is emitted without state.
+//! Parallel messages of one agent are on tracks of their own ([`open`](super::open)), so that none ends another. At most
+//! [`REMEMBERED`] open messages and as many calls have state; content beyond it is emitted without state.
 
 use aqueduct_core::block::{Text, Thinking, ToolOutput, ToolResult, ToolUse};
 use aqueduct_core::{
@@ -29,7 +29,7 @@ use crate::wire::{
     ToolCallResult, ToolCallStart,
 };
 
-/// The track of messages beyond the limit of open ones.
+/// The track of messages that started when [`REMEMBERED`] messages were open.
 const STRAY_TRACK: &str = "stray";
 
 /// The track of tool calls that must not end the text that is open at the same time.
@@ -65,7 +65,7 @@ impl Decoder {
                     self.release_held(tag);
                 }
             }
-            Event::ReasoningEncryptedValue(value) => self.seal(value),
+            Event::ReasoningEncryptedValue(value) => self.handle_encrypted(value),
             Event::ToolCallStart(start) => self.start_call(start),
             Event::ToolCallArgs(args) => {
                 let tag = args.subagent_run_id.as_ref();
@@ -75,12 +75,12 @@ impl Decoder {
                 let tag = end.subagent_run_id.as_ref();
                 self.continue_call(&end.tool_call_id, tag, ByteString::new(), true, end.base);
             }
-            Event::ToolCallResult(result) => self.answer(*result),
+            Event::ToolCallResult(result) => self.handle_result(*result),
             _ => {}
         }
     }
 
-    /// Opens a text message. The name of an author outside of a sub-agent becomes metadata.
+    /// Opens a text message. The author's name names the lane of a tagged message, and is metadata of an untagged one.
     fn start_text(&mut self, start: TextMessageStart) {
         let role = match start.role.unwrap_or_default() {
             TextRole::Assistant => Role::Assistant,
@@ -147,7 +147,7 @@ impl Decoder {
         }
         let Some(message) = self.open.get_mut(&key) else { return self.append_stray(&key, tag, delta) };
         self.seen.add_text(kind, &key.1, &delta, &message.track);
-        // An empty delta has no content, but its metadata may.
+        // An empty delta is emitted only if it carries metadata.
         if delta.is_empty() && base.rare.is_none() {
             return;
         }
@@ -159,7 +159,7 @@ impl Decoder {
         self.emit(update);
     }
 
-    /// Emits content of a message beyond the limit of open ones, without state.
+    /// Emits content of a message that has no state, because [`REMEMBERED`] messages are open: a complete block per delta.
     fn append_stray(&mut self, key: &Key, tag: Option<&ByteString>, delta: ByteString) {
         let block = match key.0 {
             Kind::Text => ContentBlock::text(delta),
@@ -183,7 +183,7 @@ impl Decoder {
         if key.0 == Kind::Thought {
             lane.thoughts.end(&message.thought);
         }
-        // A tool call that names this message later is placed on its track.
+        // A later tool call whose parent is this message goes on the same track.
         if key.0 == Kind::Text && message.track != Track::MAIN && self.tracks.len() < REMEMBERED {
             self.tracks.insert(key.1.clone(), message.track.clone());
         }
@@ -205,9 +205,8 @@ impl Decoder {
         }
     }
 
-    /// Ends the reasoning messages that waited for the end of their span.
-    /// Called at the end of the span, and before any event that would otherwise precede the held end: a
-    /// new message or a call of the same lane.
+    /// Ends the reasoning messages of a lane whose ends are held until their span ends.
+    /// Called at the end of the span, and before a new message or call of the lane, which would otherwise precede the held ends.
     fn release_held(&mut self, tag: Option<&ByteString>) {
         let Some(lane) = self.lanes.find(tag) else { return };
         for id in std::mem::take(&mut lane.held) {
@@ -215,17 +214,18 @@ impl Decoder {
         }
     }
 
-    /// Handles an encrypted form. That of a thinking block is part of it; that of a message or call becomes a block of its own.
-    fn seal(&mut self, value: ReasoningEncryptedValue) {
+    /// Handles an encrypted value. The value of a thinking block is added to the block; the value of a message or call becomes
+    /// a block of its own.
+    fn handle_encrypted(&mut self, value: ReasoningEncryptedValue) {
         let id = &value.entity_id;
         let key = (Kind::Thought, id.clone());
-        // The subtype `message` does not distinguish thinking from text. An id that nothing else has is
-        // taken for a thinking block whose start was lost or is not sent at all.
+        // The subtype `message` does not distinguish thinking from text. An unknown id is treated as that of a thinking block
+        // whose start was lost or never sent.
         let is_other = self.seen.knows_text(id) || self.seen.is_result(id) || self.seen.is_history(id);
         let of_thought = value.subtype == EncryptedSubtype::Message
             && (self.open.contains_key(&key) || self.seen.thoughts.knows(id) || !is_other);
         if !of_thought {
-            return self.seal_beside(value);
+            return self.emit_sealed(value);
         }
         let is_open = self.open.contains_key(&key);
         if !is_open {
@@ -247,8 +247,8 @@ impl Decoder {
         }
     }
 
-    /// Emits the encrypted value of a message or call as a block of its own: core has no field for it there.
-    fn seal_beside(&mut self, value: ReasoningEncryptedValue) {
+    /// Emits the encrypted value of a message or call as a custom block: the canonical blocks have no field for it.
+    fn emit_sealed(&mut self, value: ReasoningEncryptedValue) {
         let subtype = serde_json::to_value(value.subtype).unwrap_or_default();
         let sealed = serde_json::json!({
             "subtype": subtype, "id": &*value.entity_id, "value": &*value.encrypted_value,
@@ -256,7 +256,7 @@ impl Decoder {
         self.custom(wellknown::SEALED, sealed, None, value.subagent_run_id.as_ref(), value.base);
     }
 
-    /// Starts a tool call. A call of the input that is repeated emits nothing yet.
+    /// Starts a tool call. A call that repeats one of the input emits nothing until its arguments can be compared.
     fn start_call(&mut self, start: ToolCallStart) {
         let tag = start.subagent_run_id.as_ref();
         self.release_held(tag);
@@ -267,7 +267,7 @@ impl Decoder {
             return;
         }
         let parent = start.parent_message_id.as_ref();
-        let (source, track) = self.place_of_call(tag, parent);
+        let (source, track) = self.lane_and_track_of_call(tag, parent);
         self.seen.add_call(&start.tool_call_id, &source, parent);
         let parent = parent.map(|id| MessageId::new(detached(id)));
         let call = Call { source, track, parent };
@@ -283,10 +283,14 @@ impl Decoder {
         self.emit(update);
     }
 
-    /// Returns source and track of a call: the track of its message, so that the stream machine relates the two, unless an open
-    /// message on that track would be ended by the call.
-    /// A call without a tag belongs to the lane of its parent message.
-    fn place_of_call(&mut self, tag: Option<&ByteString>, parent: Option<&ByteString>) -> (Source, Track) {
+    /// Returns the source and the track of a call. The track is that of its parent message, so that the stream machine relates the
+    /// two, unless the call would end an open message on that track. A call without a tag belongs to the lane of its parent
+    /// message, if that message is still open.
+    fn lane_and_track_of_call(
+        &mut self,
+        tag: Option<&ByteString>,
+        parent: Option<&ByteString>,
+    ) -> (Source, Track) {
         let open = parent.and_then(|id| self.open.get(&(Kind::Text, id.clone())));
         let owner = open.map(|message| message.tag.clone());
         let track = parent.and_then(|id| self.tracks.get(id)).cloned().unwrap_or_default();
@@ -297,7 +301,7 @@ impl Decoder {
         (lane.source.clone(), if free { track } else { Track::new(CALLS_TRACK) })
     }
 
-    /// Emits arguments or the end of a call. A call without a start is on a track of its own.
+    /// Emits arguments or the end of a call. A call without a start is on the track [`CALLS_TRACK`].
     fn continue_call(
         &mut self,
         id: &ByteString,
@@ -320,9 +324,9 @@ impl Decoder {
         self.emit(update);
     }
 
-    /// Emits the result of a call, on the lane of the call if the result has no tag. Whether it is an
-    /// error is known only from the metadata that this crate writes.
-    fn answer(&mut self, result: ToolCallResult) {
+    /// Emits the result of a call, on the lane of the call if the result has no tag. AG-UI does not mark errors: the result is
+    /// an error only if its metadata has the mark that this crate's converter writes.
+    fn handle_result(&mut self, result: ToolCallResult) {
         let source = match self.calls.remove(&result.tool_call_id) {
             Some(call) if result.subagent_run_id.is_none() => call.source,
             _ => self.lanes.source(result.subagent_run_id.as_ref()),
@@ -345,8 +349,8 @@ impl Decoder {
     }
 }
 
-/// Returns the output of a tool.
-/// Parts stay JSON: canonical output has no form for them, and the AG-UI converter restores them.
+/// Converts the content of a result. Multimodal parts stay JSON: canonical output has no form for them, and the AG-UI
+/// converter restores them.
 pub(crate) fn output(content: Content) -> ToolOutput {
     match content {
         Content::Text(text) => ToolOutput::Text(text),
@@ -355,6 +359,7 @@ pub(crate) fn output(content: Content) -> ToolOutput {
 }
 
 impl Message {
+    /// Returns an update that appends `text` to the message.
     pub(super) fn update(&self, kind: Kind, text: ByteString) -> Update {
         let block = match kind {
             Kind::Text => ContentBlock::Text(Text { text }),
@@ -369,6 +374,7 @@ impl Message {
 }
 
 impl Call {
+    /// Returns an update that appends `arguments` to the call.
     fn update(&self, id: &ByteString, arguments: ByteString) -> Update {
         let id = Some(ToolCallId::new(id.clone()));
         let block = ContentBlock::ToolUse(ToolUse { id, name: None, arguments });

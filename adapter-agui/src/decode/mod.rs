@@ -1,20 +1,21 @@
-//! AG-UI as a source: the events of an agent upstream, as canonical source events.
+//! AG-UI as a source: decodes the events of an upstream agent into canonical source events.
 //!
-//! A [`Decoder`] takes payloads (SSE data or protobuf frames, 1.0 and 0.0.x) and decodes them, nothing more: it does not
-//! open, close or repair blocks. It emits no end for a stream without terminal event; the stream machine then fails the
-//! run.
+//! A [`Decoder`] only decodes payloads (SSE data or protobuf frames, 1.0 and 0.0.x): the stream machine opens, closes and
+//! repairs blocks. For a stream without a terminal event the decoder emits no end, and the stream machine fails the run.
+//!
+//! A *tag* is the `subagentRunId` of an event: it selects the lane, and an event without a tag belongs to the root lane.
 //!
 //! | AG-UI | canonical |
 //! |---|---|
-//! | `TEXT_MESSAGE_*`, `_CHUNK` | text, each message with its id; on the main track, or its own where messages interleave |
-//! | `REASONING_MESSAGE_*`, `THINKING_*` | thinking; the end waits for the end of the span, because the encrypted form may arrive late |
-//! | thinking that repeats an ended block since the last tool call exactly, as one delta | nothing (`repeat.rs`) |
-//! | `REASONING_ENCRYPTED_VALUE` | the encrypted form of a thinking block; that of another message or of a call as `SEALED` |
+//! | `TEXT_MESSAGE_*`, `_CHUNK` | text, each message with its id; on the main track, or on a track of its own while another message of the lane is open |
+//! | `REASONING_MESSAGE_*`, `THINKING_*` | thinking; inside a reasoning span the end is held until the span ends, because the encrypted form may arrive late |
+//! | a thinking message of one delta whose text equals that of a thinking block which ended since the last tool call | nothing (`repeat.rs`) |
+//! | `REASONING_ENCRYPTED_VALUE` | the encrypted form of a thinking block; for another message or a call a custom block `SEALED` |
 //! | `TOOL_CALL_*` | tool use; `_RESULT`: tool result |
-//! | `SUBAGENT_*` | lanes; a tag alone is a lane as well |
-//! | `STEP_*`, `STATE_*` | the same |
+//! | `SUBAGENT_*` | lanes; content with an unknown tag opens a lane as well |
+//! | `STEP_*`, `STATE_*` | steps, state snapshots and state deltas |
 //! | `ACTIVITY_*`, `RAW`, unknown events | custom blocks under their well-known names |
-//! | `CUSTOM` | a custom block under its own name; `on_interrupt` before an end without outcome is an interrupt, too |
+//! | `CUSTOM` | a custom block under its own name; `on_interrupt` is an interrupt as well, if the run then finishes without an outcome or with success |
 //! | `MESSAGES_SNAPSHOT` | nothing if it only restates streamed or input content, under any ids; otherwise the new or corrected content (`restate.rs`) |
 //! | `RUN_FINISHED`, `RUN_ERROR` | usage, interrupts, then the reported end; a code `cancelled` is a cancellation |
 
@@ -55,7 +56,7 @@ use seen::Seen;
 /// The source name of events without canonical form.
 const SOURCE_NAME: &str = "ag-ui";
 
-/// The most `on_interrupt` events of one run that become interrupts; the stream machine has its own limit.
+/// The most `on_interrupt` events of one run that become interrupts; further ones are only custom blocks.
 const MAX_INTERRUPTS: usize = 256;
 
 /// Decodes the events of one run into source events.
@@ -85,9 +86,11 @@ pub struct Decoder {
     aliases: aliases::Aliases,
     /// Set once a snapshot grouped text and calls differently from the events.
     regroups: bool,
-    /// Interrupts of `on_interrupt` events: tag, value, the framework's event.
-    asked: Vec<(Option<ByteString>, Value, Option<Value>)>,
+    /// The `on_interrupt` events so far: tag, value, and the framework's own event (`rawEvent`).
+    on_interrupts: Vec<(Option<ByteString>, Value, Option<Value>)>,
+    /// The buffer for expanded chunk events; empty between calls.
     expanded: Vec<Event>,
+    /// Decoded events that were not polled yet.
     out: VecDeque<SourceEvent>,
     ended: bool,
 }
@@ -105,7 +108,7 @@ impl Default for Decoder {
             seen: Seen::default(),
             aliases: aliases::Aliases::default(),
             regroups: false,
-            asked: Vec::new(),
+            on_interrupts: Vec::new(),
             expanded: Vec::new(),
             out: VecDeque::new(),
             ended: false,
@@ -114,12 +117,12 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Returns a decoder for a run with unknown input.
+    /// Returns a decoder for a run whose input is not known. See [`with_input`](Self::with_input).
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Declares the input of the run, so that a restated history adds no content.
+    /// Sets the input of the run: messages and calls of the input that the source repeats are not emitted again.
     pub fn with_input(mut self, input: &RunAgentInput) -> Self {
         self.seen.declare_input(input);
         self
@@ -135,7 +138,7 @@ impl Decoder {
         self.handle_event(read_payload(payload)?)
     }
 
-    /// Decodes one JSON payload from bytes. Text and ids of the source events share them.
+    /// Decodes one JSON payload from bytes. Text and ids of the source events are slices of `payload`, not copies.
     ///
     /// # Errors
     ///
@@ -145,7 +148,7 @@ impl Decoder {
         self.handle_payload(&payload)
     }
 
-    /// Decodes one protobuf frame, without its length.
+    /// Decodes one protobuf frame, given without its length prefix.
     ///
     /// # Errors
     ///
@@ -186,7 +189,7 @@ impl Decoder {
         self.ended
     }
 
-    /// Dispatches an event to the module of its kind.
+    /// Decodes one expanded event: custom content here, other content in `content.rs`, the rest in `run.rs`.
     fn apply(&mut self, event: Event) {
         match event {
             Event::TextMessageStart(_)
@@ -240,9 +243,9 @@ impl Decoder {
                 );
             }
             Event::Custom(custom) => {
-                if custom.name == interrupt::ON_INTERRUPT && self.asked.len() < MAX_INTERRUPTS {
+                if custom.name == interrupt::ON_INTERRUPT && self.on_interrupts.len() < MAX_INTERRUPTS {
                     let raw = custom.base.raw_event().cloned();
-                    self.asked.push((custom.subagent_run_id.clone(), custom.value.clone(), raw));
+                    self.on_interrupts.push((custom.subagent_run_id.clone(), custom.value.clone(), raw));
                 }
                 let tag = custom.subagent_run_id.as_ref();
                 self.custom_named(custom.name, custom.value, None, tag, custom.base);
@@ -259,6 +262,7 @@ impl Decoder {
         self.out.push_back(event.into());
     }
 
+    /// Emits a custom block under a well-known name.
     fn custom(
         &mut self,
         name: &'static str,
@@ -270,6 +274,7 @@ impl Decoder {
         self.custom_named(ByteString::from_static(name), value, id, tag, base);
     }
 
+    /// Emits a custom block under any name, on the lane of `tag`.
     fn custom_named(
         &mut self,
         name: ByteString,
@@ -286,7 +291,8 @@ impl Decoder {
     }
 }
 
-/// Returns the further data of an event: its metadata, the framework's event, undeclared members.
+/// Returns the optional data of an event as metadata: its metadata, its `rawEvent`, and members that the protocol does not
+/// declare. Returns `None` if there are none.
 fn details(base: Base) -> Option<Box<Details>> {
     let rare = base.rare?;
     let mut metadata: Metadata = rare.metadata.unwrap_or_default();

@@ -106,10 +106,10 @@ impl Decoder {
         self.report_usage(finished.usage);
         // `on_interrupt` events count as interrupts if the run ends without outcome or as a success. An
         // outcome with interrupts lists them itself.
-        let asked = std::mem::take(&mut self.asked);
+        let on_interrupts = std::mem::take(&mut self.on_interrupts);
         let outcome = match finished.outcome {
-            None | Some(RunFinishedOutcome::Success(_)) if !asked.is_empty() => {
-                for (nth, (tag, value, raw)) in asked.into_iter().enumerate() {
+            None | Some(RunFinishedOutcome::Success(_)) if !on_interrupts.is_empty() => {
+                for (nth, (tag, value, raw)) in on_interrupts.into_iter().enumerate() {
                     let source = self.lanes.source(tag.as_ref());
                     let interrupt = interrupt::of_custom(&value, raw.as_ref(), &finished.run_id, nth);
                     self.emit(SourceEvent::InterruptRequested { source, interrupt });

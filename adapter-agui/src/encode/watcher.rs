@@ -24,11 +24,11 @@ use crate::wire::{Custom, Event};
 /// for one byte), and clients accept at most 10 MiB at once.
 const MAX_DELTA: usize = 1024 * 1024;
 
-/// Converts and encodes events for one watcher. Its buffers are reused: a delta costs no
-/// allocation.
+/// Converts and encodes events for one watcher. Its buffers are reused: a delta costs no allocation.
 ///
-/// An encoder is not shared: its view has the state of one watcher (see `has_state`), which must
-/// have been fed with all events before the first one that is encoded, by `encode` or by `skip`.
+/// An encoder belongs to one watcher. If [`has_state`](EventEncoder::has_state) returns `true`, every event of the run must
+/// pass through the encoder in order: events that the watcher already has through [`skip`](EventEncoder::skip), the others
+/// through [`encode`](EventEncoder::encode).
 #[derive(Debug)]
 pub struct WatcherEncoder {
     view: View,
@@ -37,7 +37,7 @@ pub struct WatcherEncoder {
 }
 
 impl WatcherEncoder {
-    /// Returns an encoder with these converters. Without the feature `proto` all payloads are JSON.
+    /// Returns an encoder with these converters and no state. Without the feature `proto` all payloads are JSON.
     pub fn new(converters: ConverterSet<Event>, encoding: Encoding) -> Self {
         Self::for_view(View::from_converters(converters), encoding)
     }
@@ -47,7 +47,7 @@ impl WatcherEncoder {
         Self::for_view(View::new(settings), encoding)
     }
 
-    /// Returns the encoder of a view. Without the feature `proto` every watcher gets JSON.
+    /// Returns the encoder of a view.
     fn for_view(view: View, encoding: Encoding) -> Self {
         let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Json };
         Self { view, encoding, events: Vec::new() }
@@ -65,7 +65,6 @@ impl WatcherEncoder {
             let start = out.len();
             if let Err(error) = self.write(event, out) {
                 out.truncate(start);
-                // An event that cannot be sent is replaced by a notice, so that it does not vanish silently.
                 let written = self.write(&notice(event, &error), out);
                 debug_assert!(written.is_ok(), "a notice is small and has a form in every encoding");
             }
@@ -81,7 +80,7 @@ impl WatcherEncoder {
                 let start = out.len();
                 super::json(event, out)?;
                 let size = out.len() - start;
-                // The limit of a client includes the framing, which the transport adds.
+                // The client's limit includes the framing that the transport adds: 64 bytes are reserved for it.
                 if size > MAX_FRAME - 64 { Err(Error::OversizedEvent { size }) } else { Ok(()) }
             }
         }
@@ -90,7 +89,7 @@ impl WatcherEncoder {
 
 impl EventEncoder for WatcherEncoder {
     fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
-        // The buffer is taken out, because `push` borrows the encoder, and put back with its capacity.
+        // `push` borrows the encoder, so the buffer is moved out and back; it keeps its capacity.
         let mut events = std::mem::take(&mut self.events);
         self.view.convert(event, &mut events);
         for event in &events {
@@ -117,7 +116,7 @@ impl EventEncoder for WatcherEncoder {
     }
 }
 
-/// Returns the notice that replaces an event without a form in the encoding: the watcher learns that content is missing.
+/// Returns the notice that replaces an event that cannot be encoded, so that the missing content is visible to the watcher.
 fn notice(event: &Event, error: &Error) -> Event {
     Event::Custom(Custom {
         name: ByteString::from_static(wellknown::NOTICE),
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_said() {
+    fn an_event_that_cannot_be_encoded_becomes_a_notice() {
         let block = ContentBlock::custom("big", json!("x".repeat(MAX_FRAME)));
         let payloads = payloads(Encoding::Proto, block);
         let Event::Custom(notice) = crate::proto::decode_event(payloads[1][4..].to_vec().into()).unwrap()

@@ -99,7 +99,7 @@ fn strip_label(map: &IdMap, label: Option<&String>, block: &mut ContentBlock) {
 fn without_questions(map: &IdMap, messages: Vec<Message>) -> Vec<Message> {
     let mut asked = false;
     let is_question =
-        |message: &Message| message.id.as_ref().is_some_and(|id| map.questions.contains(id.as_str()));
+        |message: &Message| message.id.as_ref().is_some_and(|id| map.interrupts.contains(id.as_str()));
     let mut keep = |message: &Message| {
         if message.id.as_ref().is_some_and(|id| map.views.contains(id.as_str())) {
             return false;

@@ -1,11 +1,13 @@
-//! The order of events: the rules of the client's own verifier.
+//! Verifies the order of events by the rules of the AG-UI client's own verifier.
 //!
-//! The state is that of one run; each run starts with a new state.
+//! `RUN_STARTED` resets the state of the run:
 //!
-//! ```text
-//! New ── RUN_STARTED ──► Active ── RUN_FINISHED ──► Finished ── RUN_STARTED ──► Active (a new state)
-//!  └─ RUN_ERROR ──► Errored ◄── RUN_ERROR ──┘                     any other event: rejected
-//! ```
+//! | phase | `RUN_STARTED` | `RUN_FINISHED` | `RUN_ERROR` | any other event |
+//! |---|---|---|---|---|
+//! | `New` | `Active` | rejected, then as `Active` | `Errored` | rejected, then as `Active` |
+//! | `Active` | rejected, then `Active` | `Finished` | `Errored` | verified |
+//! | `Finished` | `Active` | rejected | `Errored` | rejected |
+//! | `Errored` | `Active` | rejected | rejected | rejected |
 //!
 //! | thing | opened by | needed by | at `RUN_FINISHED` |
 //! |---|---|---|---|
@@ -15,8 +17,8 @@
 //! | sub-agent | `SUBAGENT_STARTED` | its end, its children | must be ended |
 //! | reasoning span and message | `REASONING_START`, `REASONING_MESSAGE_START` | content, end | must be ended from 1.0 on |
 //!
-//! Every thing has an owner: the sub-agent whose tag its first event carries, or the parent agent. An event with another tag is rejected; an
-//! event without a tag is accepted.
+//! Everything in the first column has an owner: the sub-agent whose id (`subagentRunId`, here the *tag*) is in its first event,
+//! or the parent agent if that event has no tag. A later event with another tag is rejected; one without a tag is accepted.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,13 +28,13 @@ use super::rule::{Report, Rule, Severity};
 use crate::config::Dialect;
 use crate::wire::{ActivitySnapshot, EncryptedSubtype, Event, Message, SubagentStarted, ToolCallStart};
 
-/// The agent that opened something: a sub-agent, or the parent agent.
+/// The agent that opened a message, call, step or reasoning span: the tag of a sub-agent, or `None` for the parent agent.
 type Owner = Option<ByteString>;
 
 /// The phase of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// No event has arrived yet.
+    /// No event has arrived.
     New,
     /// A run is in progress.
     Active,
@@ -50,11 +52,10 @@ pub(super) struct Order {
     run: Run,
 }
 
-/// The open and owned things of one run.
+/// What is open in one run, and who owns it.
 #[derive(Debug, Default)]
 struct Run {
-    /// Lists in the order of opening: few things are open at a time, and violations name them in this
-    /// order.
+    /// This list and the next ones are in the order of opening, in which violations name the ids. They are short.
     texts: Vec<ByteString>,
     tools: Vec<ByteString>,
     spans: Vec<ByteString>,
@@ -67,8 +68,8 @@ struct Run {
     owners: Owners,
 }
 
-/// The owners of ids by kind: a message and a call may share an id. Kept after the end, because later events may refer to
-/// them.
+/// The owners of ids, one map per kind, because a message and a call may have the same id. Owners are kept after the end:
+/// later events may name the id.
 #[derive(Debug, Default)]
 struct Owners {
     messages: HashMap<ByteString, Owner>,
@@ -87,7 +88,7 @@ impl Order {
         &self.run.texts
     }
 
-    /// Returns everything open, for an error message: the kind as text, and the ids.
+    /// Returns the kinds of which something is open, each with its ids, for error messages.
     pub(super) fn open_things(&self) -> Vec<(&'static str, String)> {
         let run = &self.run;
         let steps: Vec<_> = run.steps.iter().map(|(_, name)| name.clone()).collect();
@@ -102,7 +103,7 @@ impl Order {
         all.into_iter().filter(|(_, ids)| !ids.is_empty()).map(|(kind, ids)| (kind, ids.join(", "))).collect()
     }
 
-    /// Verifies the order of the next event.
+    /// Verifies the next event, and reports violations.
     pub(super) fn handle(&mut self, event: &Event, report: &mut Report) {
         if !self.handle_phase(event, report) {
             return;
@@ -136,7 +137,7 @@ impl Order {
         }
     }
 
-    /// Handles the phase of the run. Returns `false` if the event is not verified further.
+    /// Verifies the event against the phase. Returns `false` if the event is rejected and must not change the state.
     fn handle_phase(&mut self, event: &Event, report: &mut Report) -> bool {
         let kind = event.kind();
         let (starts, errors) = (matches!(event, Event::RunStarted(_)), matches!(event, Event::RunError(_)));
@@ -175,24 +176,24 @@ impl Order {
             report.add(Rule::OpenAtFinish, severity, format!("the run finishes with open {kind}: {ids}"));
         }
         self.phase = Phase::Finished;
-        // A snapshot after the end must not report the same messages again.
+        // The caller compares snapshots with the open texts: those of a finished run are already reported.
         self.run.texts.clear();
     }
 }
 
-/// Returns the severity for reasoning, which clients verify from 1.0 on; before, they continued with a warning.
+/// Returns the severity of a violation. Clients verify reasoning from 1.0 on; older ones continue with a warning.
 fn reasoning_severity(dialect: Dialect, reasoning: bool) -> Severity {
     if reasoning && dialect == Dialect::V0_0_59 { Severity::Unnoticed } else { Severity::Rejected }
 }
 
-/// Returns the name of an owner for a message.
+/// Returns the name of an owner for an error message.
 fn named(owner: Option<&ByteString>) -> String {
     owner.map_or_else(|| "the parent agent".to_owned(), |id| format!("sub-agent '{id}'"))
 }
 
-/// Reports a tag that differs from the owner of the thing.
-/// An event without a tag is accepted: a client finds its owner by the id. So is a thing that this
-/// run has not opened, which other rules report.
+/// Reports a tag that differs from the owner of the id.
+/// An event without a tag is accepted, because a client finds the owner by the id. An id without a known owner is accepted
+/// here, because other rules report an id that is not open.
 fn check_owner(tag: Option<&ByteString>, owner: Option<&Owner>, kind: &str, id: &str, report: &mut Report) {
     if let (Some(tag), Some(owner)) = (tag, owner)
         && owner.as_ref() != Some(tag)
@@ -219,25 +220,25 @@ impl Run {
             Event::TextMessageContent(content) => {
                 let (id, tag) = (&content.message_id, content.subagent_run_id.as_ref());
                 let open = self.texts.contains(id);
-                continue_thing(open, Rule::TextNotOpen, "text message", id, report);
+                check_open(open, Rule::TextNotOpen, "text message", id, report);
                 check_owner(tag, self.owners.messages.get(id), "text message", id, report);
             }
             Event::TextMessageEnd(end) => {
                 let (id, tag) = (&end.message_id, end.subagent_run_id.as_ref());
                 let open = close(&mut self.texts, id);
-                continue_thing(open, Rule::TextNotOpen, "text message", id, report);
+                check_open(open, Rule::TextNotOpen, "text message", id, report);
                 check_owner(tag, self.owners.messages.get(id), "text message", id, report);
             }
             Event::ToolCallStart(start) => self.start_tool(start, report),
             Event::ToolCallArgs(args) => {
                 let (id, tag) = (&args.tool_call_id, args.subagent_run_id.as_ref());
-                continue_thing(self.tools.contains(id), Rule::ToolNotOpen, "tool call", id, report);
+                check_open(self.tools.contains(id), Rule::ToolNotOpen, "tool call", id, report);
                 check_owner(tag, self.owners.calls.get(id), "tool call", id, report);
             }
             Event::ToolCallEnd(end) => {
                 let (id, tag) = (&end.tool_call_id, end.subagent_run_id.as_ref());
                 let open = close(&mut self.tools, id);
-                continue_thing(open, Rule::ToolNotOpen, "tool call", id, report);
+                check_open(open, Rule::ToolNotOpen, "tool call", id, report);
                 check_owner(tag, self.owners.calls.get(id), "tool call", id, report);
             }
             Event::ToolCallResult(result) => {
@@ -258,7 +259,7 @@ impl Run {
         self.owners.messages.entry(id.clone()).or_insert_with(|| tag.cloned());
     }
 
-    /// Opens a tool call. It belongs to its tag, or to the owner of its parent message.
+    /// Opens a tool call. Its owner is its tag, or the owner of its parent message if it has no tag.
     fn start_tool(&mut self, start: &ToolCallStart, report: &mut Report) {
         let (id, tag) = (&start.tool_call_id, start.subagent_run_id.as_ref());
         if self.tools.contains(id) {
@@ -271,9 +272,9 @@ impl Run {
         // A call that starts again, or that a snapshot restated, has an owner already.
         let known = self.owners.calls.get(id);
         if let (Some(owner), Some(parent)) = (&inherited, parent) {
-            // An untagged call belongs to the owner of its message; a known owner must equal it.
-            let lane = tag.cloned().map(Some).or_else(|| known.cloned());
-            if lane.is_some_and(|lane| lane != *owner) {
+            // A tag, or the owner that an untagged call already has, must equal the owner of the parent message.
+            let claimed = tag.cloned().map(Some).or_else(|| known.cloned());
+            if claimed.is_some_and(|claimed| claimed != *owner) {
                 let owner = named(owner.as_ref());
                 let what = format!("tool call '{id}' is not of {owner}, who owns its message '{parent}'");
                 report.rejected(Rule::ParentOwnerMismatch, what);
@@ -348,7 +349,7 @@ impl Run {
         self.subagents.push(id.clone());
     }
 
-    /// Verifies reasoning spans and messages, which are opened and closed separately.
+    /// Verifies a reasoning event. Spans and messages are opened and closed independently.
     fn reasoning(&mut self, event: &Event, dialect: Dialect, report: &mut Report) {
         let severity = reasoning_severity(dialect, true);
         let (id, tag) = match event {
@@ -389,19 +390,20 @@ impl Run {
     }
 }
 
-/// Reports an event for a thing that is not open.
-fn continue_thing(open: bool, rule: Rule, kind: &str, id: &str, report: &mut Report) {
+/// Reports an event for an id that is not open.
+fn check_open(open: bool, rule: Rule, kind: &str, id: &str, report: &mut Report) {
     if !open {
         report.rejected(rule, format!("{kind} '{id}' is not open"));
     }
 }
 
 impl Owners {
-    /// Adopts the owners of restated messages. A snapshot overrides known owners; an echoed input does not.
-    fn seed(&mut self, message: &Message, overrule: bool) {
+    /// Sets the owners of a restated message and its calls. `replaces` is set for messages of a snapshot, which replace known
+    /// owners; messages of an echoed input do not.
+    fn seed(&mut self, message: &Message, replaces: bool) {
         let owner = message.subagent_run_id().cloned();
         let put = |map: &mut HashMap<ByteString, Owner>, id: &str| {
-            if overrule || !map.contains_key(id) {
+            if replaces || !map.contains_key(id) {
                 map.insert(id.into(), owner.clone());
             }
         };
@@ -416,7 +418,7 @@ impl Owners {
         }
     }
 
-    /// Records the owner of a progress card. A snapshot with `replace: false` keeps the first owner.
+    /// Records the owner of an activity message. A snapshot with `replace: false` keeps the first owner.
     fn activity(&mut self, activity: &ActivitySnapshot) {
         let id = &activity.message_id;
         if activity.replace != Some(false) || !self.activities.contains_key(id) {

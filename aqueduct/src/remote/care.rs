@@ -1,16 +1,17 @@
-//! [`Care`]: limits and circuit breaker of the calls to a remote agent.
+//! [`Care`]: the limits and the circuit breaker of the calls to one remote agent.
 //!
 //! ```text
-//!          failures in a row = `failures`                 `pause` is over: one call may try
-//! closed ───────────────────────────────► open ──────────────────────────────────────────► half open
-//!    ▲                                      ▲ it fails                                         │
-//!    └──────────────────────────────────────┴──────────────────────────────── it is answered ──┘
+//!         `failures` failures in a row          `pause` is over: one call may probe
+//! closed ────────────────────────────► open ───────────────────────────────────────► half open
+//!    ▲                                   ▲                                               │  │
+//!    │                                   └─────────────── the probe fails ───────────────┘  │
+//!    └──────────────────────────── the probe gets a response ───────────────────────────────┘
 //! ```
 //!
-//! A failure of the circuit is a call that found no agent: no connection, no answer in time, or 502, 503 or 504. An agent
-//! that answers with an error is there. Calls whose connections break together are one failure: a restart of the agent cuts
-//! all open calls, and the next one may succeed. Limits hold per agent and per process. A call that waits for its turn waits
-//! at most as long as a connection may take.
+//! Failures that count are: no connection, a connection that breaks before the response, no response in time, and a response
+//! 502, 503 or 504. Any other response, an error included, shows that the agent is available. Calls whose connections break
+//! together count as one failure: a restart of the agent cuts all open calls, and the next call may succeed. The limits apply
+//! per agent and per process. A call waits for each limit for at most `patience`.
 
 mod settings;
 
@@ -33,37 +34,43 @@ pub const BUSY: &str = "upstream_busy";
 /// The code of a call that was not sent because the agent did not respond to the last ones.
 pub const CIRCUIT_OPEN: &str = "upstream_circuit_open";
 
-/// The pause before the first retry of a connect; it doubles with each further one, with up to a half of it added at
-/// random, so that callers do not retry together.
+/// The pause before the first retry of a connect. It doubles with each further retry. Up to half of the pause is added at
+/// random, so that callers do not retry at the same time.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The largest number of saved retries of connects, and what each retry costs: one retry for ten calls, so that an
-/// agent that is down is not called twice as often as one that is up.
+/// The most units in the budget for retries of connects. Each call adds one unit: with [`RETRY_COST`] that is one retry for
+/// ten calls, so retries add little load to an agent that is down.
 const RETRY_BUDGET: u32 = 100;
+/// The units of the budget that one retry costs.
 const RETRY_COST: u32 = 10;
 
 /// The circuit and the token bucket of one agent.
 #[derive(Debug)]
 struct State {
+    /// Consecutive failures.
     failures: u32,
-    /// Set while the circuit is open: when a call may probe.
-    closed_again: Option<Instant>,
-    /// Set while a call probes.
-    is_trying: bool,
+    /// When a call may probe the agent; `None` while the circuit is closed.
+    probe_at: Option<Instant>,
+    /// Set while a call probes the agent.
+    is_probing: bool,
     last_failure: Option<String>,
-    /// When the last failure that counts was seen.
+    /// When the last counted failure happened.
     failed_at: Option<Instant>,
+    /// When the last response arrived.
     answered_at: Option<Instant>,
     /// The number of calls that may be sent, as of `filled_at`.
     tokens: f64,
     filled_at: Instant,
+    /// How often the circuit opened.
     opened: u64,
 }
 
 /// Limits and observes the calls to one agent.
 pub struct Care {
     settings: CareSettings,
-    turns: Option<Arc<Semaphore>>,
+    /// The permits of `limits.concurrency`.
+    permits: Option<Arc<Semaphore>>,
     state: Mutex<State>,
+    /// The budget for retries of connects, in units of [`RETRY_BUDGET`].
     budget: AtomicU32,
     in_flight: AtomicU64,
     connects: AtomicU64,
@@ -80,12 +87,12 @@ impl fmt::Debug for Care {
 }
 
 impl Care {
-    /// Returns the care for an agent; `inner` observes the calls that are sent.
+    /// Returns the limits and the closed circuit of an agent. `inner` observes the calls that are sent.
     pub fn new(settings: CareSettings, inner: Option<Arc<dyn CallWatch>>) -> Self {
         let state = State {
             failures: 0,
-            closed_again: None,
-            is_trying: false,
+            probe_at: None,
+            is_probing: false,
             last_failure: None,
             failed_at: None,
             answered_at: None,
@@ -94,7 +101,7 @@ impl Care {
             opened: 0,
         };
         Self {
-            turns: settings.concurrency.map(|most| Arc::new(Semaphore::new(most))),
+            permits: settings.concurrency.map(|most| Arc::new(Semaphore::new(most))),
             settings,
             state: Mutex::new(state),
             budget: AtomicU32::new(RETRY_BUDGET),
@@ -115,7 +122,7 @@ impl Care {
     pub fn health(&self) -> AgentHealth {
         let state = self.state();
         AgentHealth {
-            is_available: state.closed_again.is_none(),
+            is_available: state.probe_at.is_none(),
             in_flight: usize::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(usize::MAX),
             failures: state.failures,
             last_failure: state.last_failure.clone(),
@@ -127,23 +134,23 @@ impl Care {
         }
     }
 
-    /// Admits a call; while the circuit is half open, only one at a time.
+    /// Admits a call if the circuit is closed, and one call at a time as a probe if it is half open.
     fn check_circuit(&self) -> Result<(), CallRefused> {
         let mut state = self.state();
-        let Some(closed_again) = state.closed_again else { return Ok(()) };
-        if Instant::now() >= closed_again && !state.is_trying {
-            state.is_trying = true;
+        let Some(probe_at) = state.probe_at else { return Ok(()) };
+        if Instant::now() >= probe_at && !state.is_probing {
+            state.is_probing = true;
             return Ok(());
         }
         let (failures, pause) = (state.failures, self.settings.pause);
         let last = state.last_failure.as_deref().unwrap_or("no answer");
         let reason = format!(
-            "the agent did not answer {failures} calls in a row, and is asked again after {pause:?} (`circuit`): {last}"
+            "the agent did not answer {failures} calls in a row, and is called again after {pause:?} (`circuit`): {last}"
         );
         Err(CallRefused { code: CIRCUIT_OPEN, reason })
     }
 
-    /// Reserves a place in the rate. Returns how long the call must wait, or `None` if it would wait too long.
+    /// Takes a token of the rate limit. Returns how long the call must wait, or `None` if it would wait longer than `patience`.
     fn reserve(&self) -> Option<Duration> {
         let Some(rate) = self.settings.rate.map(f64::from) else { return Some(Duration::ZERO) };
         let mut state = self.state();
@@ -159,19 +166,20 @@ impl Care {
         Some(wait)
     }
 
-    /// Waits for a place in the concurrency and in the rate.
-    async fn take_turn(&self) -> Result<Option<OwnedSemaphorePermit>, CallRefused> {
+    /// Waits until the limits of concurrency and rate admit the call.
+    async fn wait_for_limits(&self) -> Result<Option<OwnedSemaphorePermit>, CallRefused> {
         let busy = |limit: String| CallRefused {
             code: BUSY,
             reason: format!("the agent is at its limit ({limit}): retry later"),
         };
-        let permit = match &self.turns {
+        let permit = match &self.permits {
             None => None,
-            Some(turns) => {
+            Some(permits) => {
                 let most = self.settings.concurrency.unwrap_or_default();
-                let turn = tokio::time::timeout(self.settings.patience, Arc::clone(turns).acquire_owned());
+                let permit =
+                    tokio::time::timeout(self.settings.patience, Arc::clone(permits).acquire_owned());
                 let full = || busy(format!("`limits.concurrency` = {most}"));
-                Some(turn.await.ok().and_then(Result::ok).ok_or_else(full)?)
+                Some(permit.await.ok().and_then(Result::ok).ok_or_else(full)?)
             }
         };
         let rate = self.settings.rate.unwrap_or_default();
@@ -182,14 +190,14 @@ impl Care {
         Ok(permit)
     }
 
-    /// Records a response: closes the circuit.
+    /// Records a response, and closes the circuit.
     fn handle_answered(&self) {
         let mut state = self.state();
-        (state.failures, state.closed_again, state.is_trying) = (0, None, false);
+        (state.failures, state.probe_at, state.is_probing) = (0, None, false);
         (state.last_failure, state.answered_at) = (None, Some(Instant::now()));
     }
 
-    /// Handles a call whose connection broke. Those that were under way at the last failure are part of it.
+    /// Handles a call whose connection broke. A call that began before the last failure is part of that failure, and not counted.
     fn handle_broken(&self, why: String, begun_at: Instant) {
         let mut state = self.state();
         if state.failed_at.is_some_and(|failed_at| begun_at <= failed_at) {
@@ -197,30 +205,31 @@ impl Care {
             return;
         }
         drop(state);
-        self.handle_absent(why);
+        self.count_failure(why);
     }
 
-    /// Counts a call that found no agent, and opens the circuit at the limit.
-    fn handle_absent(&self, why: String) {
+    /// Counts a failure, and opens the circuit at the limit.
+    fn count_failure(&self, why: String) {
         let mut state = self.state();
         state.failures = state.failures.saturating_add(1);
         (state.last_failure, state.failed_at) = (Some(why), Some(Instant::now()));
-        state.is_trying = false;
+        state.is_probing = false;
         if self.settings.failures > 0 && state.failures >= self.settings.failures {
-            state.opened += u64::from(state.closed_again.is_none());
-            state.closed_again = Some(Instant::now() + self.settings.pause);
+            state.opened += u64::from(state.probe_at.is_none());
+            state.probe_at = Some(Instant::now() + self.settings.pause);
         }
     }
 }
 
-/// A call that was sent, observed by the care and by the host.
+/// Observes one call for the [`Care`] and for the observer of the host.
 #[derive(Debug)]
 struct CareGuard {
     care: Arc<Care>,
-    /// The permit, held until the call ends.
-    turn: Option<OwnedSemaphorePermit>,
+    /// The permit of `limits.concurrency`, held until the call ends.
+    permit: Option<OwnedSemaphorePermit>,
     inner: Option<Box<dyn CallGuard>>,
     begun_at: Instant,
+    /// Set once the call had a response or a counted failure: the probe, if this call was one, is over.
     is_settled: bool,
 }
 
@@ -228,7 +237,7 @@ impl CallGuard for CareGuard {
     fn handle_head(&mut self, status: StatusCode) {
         self.is_settled = true;
         if matches!(status.as_u16(), 502..=504) {
-            self.care.handle_absent(format!("the agent answered {status}"));
+            self.care.count_failure(format!("the agent answered {status}"));
         } else {
             self.care.handle_answered();
         }
@@ -244,9 +253,10 @@ impl CallGuard for CareGuard {
         if is_broken {
             self.care.handle_broken(error.to_string(), self.begun_at);
         } else if is_absent {
-            self.care.handle_absent(error.to_string());
+            self.care.count_failure(error.to_string());
         }
-        // A call that was part of an earlier failure is not settled: if it was the one that tried, another one may.
+        // A broken call may be part of an earlier failure, and is never settled: if it was the probe, dropping the guard lets
+        // another call probe.
         self.is_settled |= is_absent;
         if let Some(inner) = &mut self.inner {
             inner.handle_failure(error);
@@ -256,16 +266,16 @@ impl CallGuard for CareGuard {
 
 impl Drop for CareGuard {
     fn drop(&mut self) {
-        drop(self.turn.take());
+        drop(self.permit.take());
         self.care.in_flight.fetch_sub(1, Ordering::Relaxed);
-        // A call that its caller abandoned shows nothing about the agent; another one may probe.
+        // A call that its caller dropped does not show whether the agent is available: another call may probe.
         if !self.is_settled {
-            self.care.state().is_trying = false;
+            self.care.state().is_probing = false;
         }
     }
 }
 
-/// The observer of an HTTP client; its guards hold clones of the care.
+/// The [`Care`] of an agent as the observer of an HTTP client.
 #[derive(Debug, Clone)]
 pub struct CareWatch(pub Arc<Care>);
 
@@ -274,15 +284,15 @@ impl CallWatch for CareWatch {
         let care = &self.0;
         Box::pin(async move {
             care.check_circuit()?;
-            // From here on, a caller that abandons the wait releases the probe for another call.
+            // From here on the guard ends the probe, also if the caller drops this future.
             care.in_flight.fetch_add(1, Ordering::Relaxed);
             let begun_at = Instant::now();
             let mut guard =
-                CareGuard { care: Arc::clone(care), turn: None, inner: None, begun_at, is_settled: false };
-            guard.turn = care.take_turn().await?;
+                CareGuard { care: Arc::clone(care), permit: None, inner: None, begun_at, is_settled: false };
+            guard.permit = care.wait_for_limits().await?;
             care.calls.fetch_add(1, Ordering::Relaxed);
-            let save = |saved: u32| Some(saved.saturating_add(1).min(RETRY_BUDGET));
-            care.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, save).ok();
+            let add = |units: u32| Some(units.saturating_add(1).min(RETRY_BUDGET));
+            care.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok();
             if let Some(inner) = &care.inner {
                 guard.inner = Some(inner.begin(head).await?);
             }
@@ -308,16 +318,16 @@ impl CallWatch for CareWatch {
         if attempt > care.settings.connect_retries {
             return None;
         }
-        let pay = |saved: u32| saved.checked_sub(RETRY_COST);
+        let pay = |units: u32| units.checked_sub(RETRY_COST);
         care.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay).ok()?;
         care.retries.fetch_add(1, Ordering::Relaxed);
         let pause = FIRST_PAUSE * 2u32.saturating_pow(attempt.saturating_sub(1).min(10));
-        Some(pause + pause.mul_f64(chance() / 2.0))
+        Some(pause + pause.mul_f64(random_fraction() / 2.0))
     }
 }
 
 /// Returns a random number from 0 to 1.
-fn chance() -> f64 {
+fn random_fraction() -> f64 {
     use std::hash::{BuildHasher as _, RandomState};
     let bits = u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default();
     f64::from(bits) / f64::from(u32::MAX)

@@ -1,7 +1,8 @@
-//! Builds fields of the model that consist of several keys: the engine of the run log, a certificate with its key, the
-//! source of an agent. `kind` validates single values before; `check` validates the configuration as a whole after.
+//! Builds values of the model from several keys: the engine of the run log, a certificate with its private key, the source of
+//! an agent. `kind` validates single values before this module; `check` validates the whole configuration after it.
 //!
-//! A table that cannot be built is an error at the keys that contradict each other, and yields no value.
+//! If keys contradict each other, an error is recorded at one of them, and the value is missing. The doc comments of keys are
+//! their descriptions in `docs/configuration.md`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::source::replay::Speed;
 use crate::source::script::Script;
 
 keys! {
-    /// Keys of `[runs]` that say where runs are kept.
+    /// The keys of `[runs]` that select the engine of the run log.
     pub(super) struct RunLogKeys -> RunLogEngine {
         /// The engine of the run log: in this process, in `folder`, or on the server `redis`, which several replicas share.
         log: Engine as Word<Engine> = "memory",
@@ -37,8 +38,8 @@ keys! {
         redis_certificate: Option<PathBuf> as Maybe<File>,
         /// Its private key (PEM).
         redis_key: Option<PathBuf> as Maybe<File>,
-        /// How long keys on the Redis server live that no gateway renews. Open runs are renewed, ended ones are removed after `runs.keep`: this is for
-        /// what gateways left that are gone for good.
+        /// How long keys on the Redis server live that no gateway renews. Keys of open runs are renewed, keys of ended runs are removed after `runs.keep`:
+        /// this limit removes the keys of gateways that never started again.
         redis_expiry: Duration as Delay = "720h",
         /// The prefix of all keys on the Redis server.
         prefix: String as Text = "aqueduct",
@@ -64,7 +65,7 @@ keys! {
         key: Option<PathBuf> as Maybe<File>,
     }
 
-    /// Keys of `[agents.NAME]` that say where its stream comes from: exactly one is there.
+    /// The keys of `[agents.NAME]` that select its source. Exactly one must be present.
     pub(super) struct SourceKeys -> AgentSource {
         /// An A2A agent.
         a2a: Option<A2aKeys> as Maybe<Section<A2aKeys>>,
@@ -145,14 +146,15 @@ choices! {
     }
 }
 
-/// Keys that have an effect only with a Redis server.
+/// The keys of `[runs]` that have an effect only with `log = "redis"`.
 const REDIS_KEYS: &[&str] =
     &["redis", "redis_sentinel", "redis_ca", "redis_certificate", "redis_key", "redis_expiry", "prefix"];
 
 impl Build for RunLogKeys {
     type Output = RunLogEngine;
 
-    /// Selects the engine, and records keys of the other engines: they would have no effect.
+    /// Returns the selected engine. Records an error for each key of another engine, which would have no effect, and for a missing
+    /// address of the engine.
     fn build(self, at: &At<'_>) -> Option<RunLogEngine> {
         let unused = match self.log {
             Engine::Memory => &["folder"],
@@ -186,14 +188,14 @@ impl Build for RunLogKeys {
     }
 }
 
-/// Records an error if `name` is set and `other`, which it requires, is absent.
+/// Records an error at `name` if the key `other`, which it requires, is absent.
 fn needs(at: &At<'_>, name: &str, other: &str, expected: &str) {
     if at.member(other).is_none() {
         at.fail(name, format!("needs `{}` beside it: {expected}", at.path(other)));
     }
 }
 
-/// The names of the keys that hold a certificate and its private key.
+/// The names of the keys for a certificate and its private key in `[server.tls]` and `[agents.NAME.tls]`.
 const CERTIFICATE: (&str, &str) = ("certificate", "key");
 
 /// Returns a certificate and its private key. Records an error if only one of the two is set.
@@ -249,7 +251,7 @@ impl Build for ClientTlsKeys {
 impl Build for SourceKeys {
     type Output = AgentSource;
 
-    /// Returns the source if exactly one is configured. `magentic.ingest = false` counts as none.
+    /// Returns the source. Records an error unless exactly one is configured; `magentic.ingest = false` counts as none.
     fn build(self, at: &At<'_>) -> Option<AgentSource> {
         let sources = [
             self.a2a.and_then(|keys| keys.source(at)),
@@ -273,7 +275,7 @@ impl Build for SourceKeys {
 }
 
 impl A2aKeys {
-    /// Returns the source of an A2A agent: by its address or by that of its card, never both.
+    /// Returns the source of an A2A agent. Records an error unless exactly one of `url` and `card` is set.
     fn source(self, agent: &At<'_>) -> Option<AgentSource> {
         let address = match (self.url, self.card) {
             (Some(url), None) => A2aAddress::Url(url),
@@ -293,8 +295,8 @@ impl A2aKeys {
 }
 
 impl ScriptKeys {
-    /// Parses the script for its errors, which are reported with their places in the script. The gateway reads it again
-    /// when it builds the agent.
+    /// Returns the source of a scripted agent. Reads the script to record its errors, with their positions in the script; the
+    /// gateway reads it again when it builds the agent.
     fn source(self, agent: &At<'_>) -> AgentSource {
         if !agent.has_failed("script") {
             match std::fs::read_to_string(&self.file).map(|text| Script::read(&self.file, &text)) {
@@ -313,7 +315,8 @@ impl ScriptKeys {
 }
 
 impl ReplayKeys {
-    /// Parses the recording for its errors. The gateway reads it again when it builds the agent.
+    /// Returns the source of a replay. Reads the recording to record its errors; the gateway reads it again when it builds the
+    /// agent.
     fn source(self, agent: &At<'_>) -> AgentSource {
         if !agent.has_failed("replay.file")
             && let Err(error) = Recording::load(&self.file)

@@ -1,14 +1,18 @@
 //! `aqueduct serve`: the gateway on its sockets.
 //!
 //! ```text
-//! bind ──► serving ── SIGTERM ──► leaving: not ready, no new runs, all else works ── `pre_stop` ──► draining
-//!             └───── SIGINT ──────────────────────────────────────────────────────────────────────►    │
-//!      draining: no new connections; runs that can go on elsewhere are handed over, the others may end ┘
-//!         └ `drain` is nearly over: what is left fails as `gateway_lost` ──► stopped
+//! bind ──► serving ── SIGTERM ──► leaving ── `pre_stop` is over ──► draining ── `drain` is over ──► stopped
+//!             └───── SIGINT ─────────┴────────────────────────────────▲
 //! ```
 //!
-//! A run that continues elsewhere is not cancelled at its agent: with a shared log another replica takes it over at
-//! once, with a log on disk the next start does.
+//! | stage | what happens |
+//! |---|---|
+//! | leaving | readiness probes fail and new runs are refused; everything else works |
+//! | draining | no new connections; runs that another replica can resume are handed over, the others may end |
+//! | the last seconds of `drain` (`LAST_CALL`) | runs that have not ended fail as `gateway_lost` |
+//!
+//! A run that is handed over is not cancelled at its agent: with a shared log another replica takes it over at once, with a
+//! log on disk the next start of the gateway does.
 //!
 //! Every route is in the table of [`routes`]; admission by host and origin precedes all of them. WebSocket and gRPC are
 //! routes of the same server; an address for gRPC alone has only the gRPC routes.
@@ -51,16 +55,16 @@ use crate::quota;
 use crate::service::Gateway;
 use crate::tls;
 
-/// Remaining runs are ended this long before the drain ends, so that their watchers receive the end.
+/// How long before the end of `drain` the remaining runs are ended, so that their watchers still receive the end.
 const LAST_CALL: Duration = Duration::from_secs(2);
 
-/// The counters of the transports, by their name in metrics. Counters with the same name are added.
+/// The counters of the transports, each with its name in metrics. Counters with the same name are summed.
 pub(crate) type TransportCounters = Vec<(&'static str, Counters)>;
 
-/// A gateway with bound sockets that does not accept connections yet: [`serve`](Self::serve) starts that.
+/// A gateway with bound sockets. [`serve`](Self::serve) starts to accept connections.
 ///
-/// Binding and serving are separate, so that a command can report its addresses (port 0 is decided by the bind) and
-/// handle signals before the first request.
+/// Binding and serving are separate, so that a command can report the bound addresses (binding resolves port 0) and handle
+/// signals before the first request.
 #[derive(Debug)]
 pub struct Listening {
     gateway: Arc<Gateway>,
@@ -72,9 +76,10 @@ pub struct Listening {
     grpc_servers: Vec<Server>,
     /// Servers of addresses for probes and metrics alone.
     admin_servers: Vec<Server>,
-    /// The routes of the gRPC services, mounted on both kinds of servers.
+    /// The routes of the gRPC services, for `servers` and `grpc_servers`.
     grpc: Router,
     counters: TransportCounters,
+    /// The quotas of callers, shared by `servers` and `grpc_servers`.
     quotas: Quotas,
     /// Cancelled by SIGTERM: the gateway is not ready, refuses new runs, and drains after `server.pre_stop`.
     leaving: CancelToken,
@@ -92,7 +97,7 @@ impl Listening {
     pub async fn bind(gateway: Arc<Gateway>) -> anyhow::Result<Self> {
         let config = gateway.config();
         let leaving = CancelToken::new();
-        // One ledger for all addresses: quotas of a caller apply across them.
+        // All addresses share the quotas, so that the limits of a caller apply across them.
         let quotas = Quotas::new(quota::limits(&config));
         let (mut servers, mut grpc_servers) = (Vec::new(), Vec::new());
         for address in &config.server.listen {
@@ -105,12 +110,11 @@ impl Listening {
         }
         let mut admin_servers = Vec::new();
         for address in &config.server.admin {
-            // Probes of an orchestrator use plain HTTP, and have no account for quotas. The admin port is for a private
-            // network.
+            // The admin address is for a private network: probes of an orchestrator use plain HTTP, and no quotas apply.
             let plain = ServerConfig { tls: None, ..server_config(&config, ServerConfig::default())? };
             admin_servers.push(Server::bind(*address, plain).await?);
         }
-        // A reload replaces the certificates of these ports without closing connections.
+        // A reload of the configuration replaces the certificates of these servers without closing connections.
         for tls in servers.iter().chain(&grpc_servers).filter_map(Server::tls) {
             gateway.renew_certificates_of(tls);
         }
@@ -141,12 +145,12 @@ impl Listening {
         self
     }
 
-    /// Serves connections on these threads. Probes and metrics stay on the runtime that serves.
+    /// Serves connections on the threads of `workers`, except those of the admin addresses, which stay on the current runtime.
     pub fn on_workers(mut self, workers: &Workers) -> Self {
-        let move_all =
+        let move_to_workers =
             |servers: Vec<Server>| servers.into_iter().map(|server| server.on_workers(workers)).collect();
-        self.servers = move_all(self.servers);
-        self.grpc_servers = move_all(self.grpc_servers);
+        self.servers = move_to_workers(self.servers);
+        self.grpc_servers = move_to_workers(self.grpc_servers);
         self
     }
 
@@ -168,7 +172,7 @@ impl Listening {
         Ok(self.grpc_servers.iter().map(Server::local_addr).collect::<Result<_, _>>()?)
     }
 
-    /// Returns the token that starts leaving: the gateway drains after `server.pre_stop`.
+    /// Returns the token that starts the stage leaving. The gateway drains after `server.pre_stop`.
     pub fn leaving(&self) -> CancelToken {
         self.leaving.clone()
     }
@@ -206,10 +210,10 @@ impl Listening {
         leave(&gateway, &leaving, &shutdown).await;
         let drain = gateway.config().server.drain;
         tracing::info!(runs = gateway.active_runs(), ?drain, "draining");
-        // Runs that another replica can resume leave now; the others have until `drain` is nearly over.
+        // Runs that another replica can resume are handed over now; the others may end by themselves until the last call.
         gateway.runs().hand_over();
         let runs = gateway.runs().clone();
-        let mut left = tokio::spawn(async move { runs.left().await });
+        let mut all_runs_ended = tokio::spawn(async move { runs.left().await });
         let last_call_at = Instant::now() + drain.saturating_sub(LAST_CALL);
         let last_call = tokio::spawn(last_call(Arc::clone(&gateway), last_call_at));
         // Each server ends when its connections have ended, or cuts them after `drain`.
@@ -219,14 +223,14 @@ impl Listening {
                 tracing::warn!(cut, "connections were cut because their runs did not end in time");
             }
         }
-        // All connections have ended. Runs without a watcher may remain: they have as long as watched ones.
+        // All connections have ended. Runs without a watcher may remain, and have until the last call as well.
         let until = last_call_at.max(Instant::now()) + LAST_CALL;
-        if tokio::time::timeout_at(until, &mut left).await.is_err() {
-            left.abort();
-            tracing::warn!(runs = gateway.active_runs(), "runs were left behind");
+        if tokio::time::timeout_at(until, &mut all_runs_ended).await.is_err() {
+            all_runs_ended.abort();
+            tracing::warn!(runs = gateway.active_runs(), "runs did not end in time and are abandoned");
         }
         last_call.abort();
-        // Metrics and spans are exported last, so that they include the ends of all runs.
+        // Metrics and spans are exported last, so that they include the end of every run.
         housekeeping.shutdown().await;
         stopped.cancel();
         if let Some(export) = export {
@@ -236,7 +240,7 @@ impl Listening {
         tracing::info!("stopped");
     }
 
-    /// Starts every server with its routes. Returns the probes, which read the counters of the servers.
+    /// Starts every server with its routes. Returns the tasks of the servers, and the probes, which read their counters.
     ///
     /// ```text
     /// request ──► id, count, log ──► host and origin ──► authentication ──► route        server.listen
@@ -244,7 +248,8 @@ impl Listening {
     /// request ──► probes and metrics                                                    server.admin
     /// ```
     ///
-    /// Probes on the main address skip authentication, and those that report no data skip the check of the host too.
+    /// On `server.listen`, probes and metrics skip authentication, and probes, which report no data, also skip the check of host
+    /// and origin.
     fn start(self) -> (JoinSet<Drained>, Probes) {
         let Self {
             gateway,
@@ -262,11 +267,11 @@ impl Listening {
         counters.push(("ws", sockets.counters()));
         let probes = Probes { gateway: Arc::clone(&gateway), counters: Arc::new(counters), quotas };
         // Browsers cannot use an address for gRPC alone, so no admission by origin is needed.
-        let known: Arc<dyn RunService> = Arc::new(gateway.runs().clone());
-        let alone = grpc.clone().fallback(grpc::unimplemented);
-        let alone = layered(&gateway, authenticated(alone, Arc::clone(&known)));
+        let service: Arc<dyn RunService> = Arc::new(gateway.runs().clone());
+        let grpc_only = grpc.clone().fallback(grpc::unimplemented);
+        let grpc_only = layered(&gateway, authenticated(grpc_only, Arc::clone(&service)));
         let router = routes::router(&gateway, &a2a, &sockets, grpc);
-        let router = authenticated(router, known);
+        let router = authenticated(router, service);
         let admission = admission(&gateway.config());
         // Scrapers may address a pod by its IP address.
         let metrics = Admission { any_address: true, ..admission.clone() }.apply(probes.walled_routes());
@@ -277,7 +282,7 @@ impl Listening {
             tasks.spawn(server.serve(router.clone(), shutdown.clone()));
         }
         for server in grpc_servers {
-            tasks.spawn(server.serve(alone.clone(), shutdown.clone()));
+            tasks.spawn(server.serve(grpc_only.clone(), shutdown.clone()));
         }
         for server in admin_servers {
             tasks.spawn(server.serve(probes.open_routes(true), shutdown.clone()));
@@ -286,8 +291,8 @@ impl Listening {
     }
 }
 
-/// Returns the routes of a gateway that has no sockets, for a host that serves them itself: without admission, probes
-/// and quotas of connections.
+/// Returns the routes of a gateway for a program that serves them with a server of its own: without admission by host and
+/// origin, probes, and quotas of connections.
 ///
 /// # Errors
 ///
@@ -300,17 +305,15 @@ pub fn router(gateway: &Arc<Gateway>) -> anyhow::Result<Router> {
     Ok(authenticated(router, Arc::new(gateway.runs().clone())))
 }
 
-/// Adds the layers that handle every request before its body is read.
-///
-/// The outermost layer, so that refused requests have an id and are counted too.
+/// Adds the outermost layer: it assigns an id to every request, counts it and logs it, refused requests included.
 fn layered(gateway: &Arc<Gateway>, router: Router) -> Router {
     requests::identified(router, gateway)
 }
 
-/// Waits for one of the tokens. After `leaving`, waits for `pre_stop`, so that load balancers stop sending requests.
+/// Waits until one of the tokens is cancelled. After `leaving`, also waits for `pre_stop`, or until `shutdown` is cancelled, so
+/// that load balancers stop sending requests.
 ///
-/// Afterwards both tokens are cancelled and the gateway refuses new runs, whichever token came first. `shutdown` during
-/// `pre_stop` ends the wait.
+/// On return both tokens are cancelled, and the gateway refuses new runs.
 async fn leave(gateway: &Gateway, leaving: &CancelToken, shutdown: &CancelToken) {
     tokio::select! {
         biased;
@@ -318,7 +321,7 @@ async fn leave(gateway: &Gateway, leaving: &CancelToken, shutdown: &CancelToken)
         () = leaving.cancelled() => {
             gateway.drain();
             let pre_stop = gateway.config().server.pre_stop;
-            tracing::info!(runs = gateway.active_runs(), ?pre_stop, "leaving: not ready, and no new runs");
+            tracing::info!(runs = gateway.active_runs(), ?pre_stop, "leaving: readiness probes fail, and new runs are refused");
             tokio::time::timeout(pre_stop, shutdown.cancelled()).await.ok();
         }
     }
@@ -327,13 +330,13 @@ async fn leave(gateway: &Gateway, leaving: &CancelToken, shutdown: &CancelToken)
     gateway.drain();
 }
 
-/// Ends the remaining runs when the drain is nearly over. Aborted if all runs end before.
+/// Ends the remaining runs at that time. Aborted if all runs end before.
 async fn last_call(gateway: Arc<Gateway>, at: Instant) {
     tokio::time::sleep_until(at).await;
     gateway.runs().last_call();
 }
 
-/// Returns the hosts and origins that the configuration admits. Loopback names are admitted by default.
+/// Returns the hosts and origins that the configuration admits, beside the loopback names of the default.
 fn admission(config: &Config) -> Admission {
     let server = &config.server;
     Admission {
@@ -360,7 +363,7 @@ fn server_config(config: &Config, base: ServerConfig) -> anyhow::Result<ServerCo
     Ok(server)
 }
 
-/// Returns the configuration of the gRPC services; `server.merge` is the limit of one merged message of events.
+/// Returns the configuration of the gRPC services: `server.merge` limits the text of merged deltas.
 fn grpc_config(config: &Config) -> grpc::Config {
     let limits = grpc::Limits { merge_bytes: config.server.merge, ..grpc::Limits::default() };
     grpc::Config { limits, ..grpc::Config::default() }

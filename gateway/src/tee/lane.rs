@@ -1,15 +1,17 @@
-//! The lane of a forwarded call: sends its events to the run, and keeps the state that later calls of the task need.
+//! [`Lane`]: the lane of a forwarded call. Sends the decoded events to the run, and stores the state that the next call of the
+//! same task needs.
 //!
-//! Back-pressure: an event is sent to the run's channel before the supervisor receives the bytes it was decoded from. A
-//! run whose log is slow thereby slows the call, like any slow reader, for at most [`PATIENCE`]: then the lane is
-//! closed as lost (reported once the run accepts events again), and only the supervisor receives the bytes.
+//! Back-pressure: an event is sent to the run's channel before the supervisor receives the bytes it was decoded from. So a
+//! run whose log is slow delays the call, but at most by [`PATIENCE`]: then the lane is lost. It is closed as failed once the
+//! run accepts events again, and the supervisor still receives all bytes.
 //!
 //! ```text
-//! begin ──┬─ new task ───────────────► open ── handle_* ──► events ──► run
-//!         ├─ task that still works ──► the open lane of the earlier call
-//!         └─ task with kept state ───► open again, without repeating what was emitted
-//! retire ─┬─ task works ──► Rest::Working: the lane stays open for the next call
-//!         └─ else ────────► Rest::Closed: source and decoder state
+//! begin ──┬─ new task ──────────────────► new lane ─────────────────────┬── handle_* ──► events ──► run
+//!         ├─ KeptState::Working ────────► the open lane of the last call┤
+//!         ├─ KeptState::Closed ─────────► the same lane, opened again ──┘ (emitted content is not repeated)
+//!         └─ read of a task without an open lane ──► no lane
+//! retire ─┬─ the task still works ──► KeptState::Working: the lane stays open for the next call
+//!         └─ otherwise ─────────────► KeptState::Closed: source and decoder state
 //! ```
 
 use std::collections::HashMap;
@@ -29,22 +31,21 @@ use super::run_context::RunContext;
 use super::tap::{Tap, TapConfig};
 use crate::telemetry::Metrics;
 
-/// How long a run may delay a call whose events it does not accept. Logs respond within milliseconds; one that takes
-/// longer is broken, and must not break the supervisor.
+/// How long a call waits for a run to accept an event. Logs respond within milliseconds; a log that takes longer than this is
+/// broken, and must not delay the supervisor any further.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Tasks of one run whose state is kept for a further call. Beyond this limit, the next call of a task starts a lane
-/// without the earlier state.
+/// The most tasks of one run whose state is kept. The next call of a further task opens a new lane, without the earlier state.
 const TASKS: usize = 256;
 
-/// The code of a lane whose supervisor disconnected in the middle of a response.
+/// The failure code of a lane whose supervisor disconnected before the end of the response.
 pub(crate) const CALLER_GONE: &str = "caller_gone";
-/// The code of a lane whose events the run did not accept in time.
+/// The failure code of a lane whose events the run did not accept within [`PATIENCE`].
 pub(super) const LANE_LOST: &str = "lane_lost";
 
-/// The state of tasks in a run that further calls may continue. `None` once the run has ended.
+/// The kept states of the tasks of one run, by task. `None` once the run has ended.
 #[derive(Debug)]
-pub(crate) struct Tasks(Mutex<Option<HashMap<TaskKey, Rest>>>);
+pub(crate) struct Tasks(Mutex<Option<HashMap<TaskKey, KeptState>>>);
 
 impl Default for Tasks {
     fn default() -> Self {
@@ -52,12 +53,12 @@ impl Default for Tasks {
     }
 }
 
-/// An agent's name and its id for a task: two agents may use the same id.
+/// The name of an agent and its id of a task: two agents may use the same task id.
 type TaskKey = (String, String);
 
-/// The state that a call leaves for the next call of its task.
+/// The state of a task between two calls.
 #[derive(Debug)]
-enum Rest {
+enum KeptState {
     /// The task has ended or is interrupted, or its stream was cut; the lane is closed.
     Closed { source: Source, memory: Box<TaskMemory> },
     /// The task still works; the lane is open.
@@ -65,24 +66,23 @@ enum Rest {
 }
 
 impl Tasks {
-    /// Removes and returns the state of a task. Two calls at the same time cannot both continue one lane.
-    fn take(&self, task: &TaskKey) -> Option<Rest> {
+    /// Removes and returns the state of a task, so that of two concurrent calls only one continues the lane.
+    fn take(&self, task: &TaskKey) -> Option<KeptState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(task)
     }
 
     /// Drops all state and accepts no more, because the run has ended. The state holds references to the run.
     pub(crate) fn close(&self) {
-        // Dropped after the lock is released: dropping a lane drops its anchor, which locks the index of the
-        // tee.
+        // Dropped after the lock is released, because dropping a lane drops its anchor, which locks the index of the tee.
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(all);
     }
 
-    /// Stores the state, unless the run has ended or [`TASKS`] is reached.
-    fn keep(&self, task: TaskKey, rest: Rest) {
+    /// Stores the state of a task, unless the run has ended or [`TASKS`] is reached.
+    fn keep(&self, task: TaskKey, state: KeptState) {
         let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tasks) = tasks.as_mut().filter(|tasks| tasks.len() < TASKS) {
-            tasks.insert(task, rest);
+            tasks.insert(task, state);
         }
     }
 }
@@ -90,39 +90,40 @@ impl Tasks {
 /// The lane of one call.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// The sub-agent's own anchor: lanes of its calls are attached below this lane.
+    /// The sub-agent's anchor: the lanes of agents that the sub-agent calls are attached below this lane.
     anchor: Arc<Anchor>,
     /// The sender to the run, or `None` if the run has ended.
     events: Option<LaneSender>,
-    /// Kept to create a new tap for the same lane after a reply.
+    /// The configuration of the tap, to create a new one for the same lane after a reply.
     config: TapConfig,
     tap: Tap,
     metrics: Arc<Metrics>,
     /// Set once the run did not accept an event within [`PATIENCE`].
     is_lost: bool,
-    /// Set once a call waits for the run's cancel on behalf of the task, so that only one call cancels it.
+    /// Set once a retired call waits for the cancel of the run, so that the task is cancelled only once.
     is_watched: bool,
 }
 
 impl Lane {
-    /// Returns the lane of a call by `caller`, or `None` for a read of a task without an open lane.
+    /// Returns the lane of a call by `caller`. Returns `None` for a read or cancel of a task without an open lane, and if the tee
+    /// is gone.
     pub(crate) fn begin(caller: &Arc<Anchor>, call: &LaneCall, metrics: &Arc<Metrics>) -> Option<Self> {
         let task = (call.agent.clone(), call.task_id.clone());
-        let rest = caller.run.tasks.take(&task);
-        let (source, memory) = match (rest, call.kind) {
-            (Some(Rest::Working(mut lane)), kind) => {
+        let kept = caller.run.tasks.take(&task);
+        let (source, memory) = match (kept, call.kind) {
+            (Some(KeptState::Working(mut lane)), kind) => {
                 if kind != CallKind::Send {
-                    // The call has no message that the reply could replace.
+                    // A reply of the user is sent in place of the call's message, and this call has none.
                     lane.tap.decline(&[]);
                 }
                 return Some(*lane);
             }
-            // A read of a task that has ended or waits shows nothing new; the state stays for the next message.
+            // A read of a task that has ended or is interrupted has no new content. The state is kept for the next message.
             (Some(closed), CallKind::Look) => {
                 caller.run.tasks.keep(task, closed);
                 return None;
             }
-            (Some(Rest::Closed { source, memory }), _) => (source, *memory),
+            (Some(KeptState::Closed { source, memory }), _) => (source, *memory),
             (None, CallKind::Send | CallKind::Subscribe) => (new_source(caller, call), TaskMemory::default()),
             (None, CallKind::Look) => return None,
         };
@@ -145,7 +146,7 @@ impl Lane {
         RunContext::Here(Arc::clone(&self.anchor))
     }
 
-    /// Waits until the run is cancelled. Returns the task to cancel.
+    /// Waits until the run is cancelled, and returns the id of the task to cancel. Pending without end if no task works.
     pub(crate) async fn cancel_wanted(&self) -> String {
         match self.working_task() {
             Some(task) => {
@@ -156,15 +157,15 @@ impl Lane {
         }
     }
 
-    /// Returns the task while it works and can be cancelled.
+    /// Returns the id of the task while it works and can be cancelled.
     fn working_task(&self) -> Option<String> {
         self.tap.task().filter(|_| self.tap.is_working()).map(|task| task.task_id)
     }
 
-    /// Shows that the agent has received the request and has not responded yet.
+    /// Opens the lane before the sub-agent responds, to show that the call is in progress.
     pub(crate) async fn handle_wait(&mut self) {
         self.tap.handle_wait();
-        self.tell().await;
+        self.send_events().await;
     }
 
     /// Handles a chunk of an event stream.
@@ -173,31 +174,31 @@ impl Lane {
         if let Some(task) = self.tap.task() {
             self.anchor.learn_context(&task.context_id);
         }
-        self.tell().await;
+        self.send_events().await;
     }
 
     /// Handles a response that is not a stream.
     pub(crate) async fn handle_body(&mut self, status: u16, body: &Bytes) {
         self.tap.handle_body(status, body);
-        self.tell().await;
+        self.send_events().await;
     }
 
-    /// Emits a notice about the response for watchers.
-    pub(crate) async fn handle_note(&mut self, text: &str) {
-        self.tap.handle_note(text);
-        self.tell().await;
+    /// Emits a warning about the response to the watchers of the run.
+    pub(crate) async fn handle_notice(&mut self, text: &str) {
+        self.tap.handle_notice(text);
+        self.send_events().await;
     }
 
     /// Handles the end of the event stream.
     pub(crate) async fn handle_end(&mut self) {
         self.tap.handle_end();
-        self.tell().await;
+        self.send_events().await;
     }
 
     /// Handles a failed call or a cut stream.
     pub(crate) async fn handle_failure(&mut self, failure: RunFailure) {
         self.tap.handle_failure(failure);
-        self.tell().await;
+        self.send_events().await;
     }
 
     /// Returns `true` if interrupts of the sub-agent are raised to the user of the run.
@@ -205,12 +206,12 @@ impl Lane {
         self.config.raises && !self.is_lost
     }
 
-    /// Returns `true` if the sub-agent waits for a reply of the user.
-    pub(crate) fn asks(&self) -> bool {
-        self.tap.asks()
+    /// Returns `true` if the sub-agent has raised interrupts for the user of the run.
+    pub(crate) fn waits_for_reply(&self) -> bool {
+        self.tap.waits_for_reply()
     }
 
-    /// Returns `true` if only the next events show whether the sub-agent asks again.
+    /// Returns `true` if the sub-agent has repeated an interrupt that was answered: the next events show whether it waits again.
     pub(crate) fn restates(&self) -> bool {
         self.tap.restates()
     }
@@ -220,32 +221,31 @@ impl Lane {
         self.tap.task()
     }
 
-    /// Raises the interrupts of the sub-agent as interrupts of the run, and waits for the replies. Returns `None`
-    /// without a reply: the run has ended, or the time is over. The supervisor answers then.
+    /// Raises the interrupts of the sub-agent as interrupts of the run, and waits for the replies. Returns `None` if the run ends
+    /// or does not accept an interrupt in time: the interrupts then become notices, and the supervisor answers them.
     pub(crate) async fn raise(&mut self) -> Option<Vec<InterruptReply>> {
-        let questions = self.tap.take_questions();
-        // A lane that is lost, or whose run has ended, cannot emit the interrupt.
+        let interrupts = self.tap.take_interrupts();
+        // A lane that is lost, or whose run has ended, cannot emit interrupts.
         let replies = match self.events.clone().filter(|_| !self.is_lost) {
-            Some(events) => self.replies(&events, &questions).await,
+            Some(events) => self.replies(&events, &interrupts).await,
             None => None,
         };
         if replies.is_none() {
-            self.tap.decline(&questions);
-            self.tell().await;
+            self.tap.decline(&interrupts);
+            self.send_events().await;
         }
         replies
     }
 
-    /// Sends the interrupts to the run and waits for all replies. Ids are translated back to those of the
-    /// sub-agent.
-    async fn replies(&self, events: &LaneSender, questions: &[Interrupt]) -> Option<Vec<InterruptReply>> {
-        // All interrupts are requested before the first reply is awaited: the run ends with all of them.
+    /// Sends the interrupts to the run and waits for all replies. The replies have the sub-agent's own ids of the interrupts.
+    async fn replies(&self, events: &LaneSender, interrupts: &[Interrupt]) -> Option<Vec<InterruptReply>> {
+        // All interrupts are emitted before the first reply is awaited: the run suspends with all of them at once.
         let mut waiting = Vec::new();
-        for question in questions {
-            let (interrupt, reply) = self.anchor.run.raise(question);
+        for own in interrupts {
+            let (interrupt, reply) = self.anchor.run.raise(own);
             let source = self.anchor.source.clone();
             events.send(SourceEvent::InterruptRequested { source, interrupt }, PATIENCE).await.ok()?;
-            waiting.push((question.id.clone(), reply));
+            waiting.push((own.id.clone(), reply));
         }
         let mut replies = Vec::new();
         for (id, reply) in waiting {
@@ -254,8 +254,9 @@ impl Lane {
         Some(replies)
     }
 
-    /// Continues the task with the user's reply: further events belong to the same lane, in the run that replied.
-    pub(crate) fn go_on(&mut self, message_id: &str) {
+    /// Continues the task with the user's reply, sent as the message `message_id`: later events belong to the same lane, in the
+    /// run of the reply.
+    pub(crate) fn continue_with_reply(&mut self, message_id: &str) {
         let config =
             TapConfig { message_id: Some(message_id.to_owned()), follow_up: true, ..self.config.clone() };
         let fresh = Tap::new(config.clone(), TaskMemory::default());
@@ -264,37 +265,36 @@ impl Lane {
         }
     }
 
-    /// Stores the state that a further call of the task needs. For a task that works without a stream, the future
-    /// returns its id once the run is cancelled and the task is to be cancelled too. Later calls report its progress.
+    /// Ends the call, and stores the state that the next call of the task needs. If the task still works, the returned future
+    /// waits for the end of the run, and returns the id of the task if the run was cancelled: the task must be cancelled too.
     pub(crate) fn retire(mut self) -> impl Future<Output = Option<String>> + Send + 'static {
         let task = self.working_task();
         let is_first = !std::mem::replace(&mut self.is_watched, true);
         let run = Arc::clone(&self.anchor.run);
-        self.leave();
+        self.store();
         async move {
             let is_stopped = task.is_some() && is_first && run.handle.was_cancelled().await;
             task.filter(|_| is_stopped)
         }
     }
 
-    /// Stores the state under the name of the agent and the id of the task. A response without a task leaves
-    /// nothing.
-    fn leave(self) {
+    /// Stores the state under the name of the agent and the id of the task. Nothing is stored after a response without a task.
+    fn store(self) {
         let run = Arc::clone(&self.anchor.run);
         let Some(task) = self.tap.task() else { return };
         let task = (self.anchor.source.name().to_owned(), task.task_id);
         if self.tap.is_working() && !self.is_lost {
-            return run.tasks.keep(task, Rest::Working(Box::new(self)));
+            return run.tasks.keep(task, KeptState::Working(Box::new(self)));
         }
         let source = self.anchor.source.clone();
         if let Some(memory) = self.tap.into_memory() {
-            run.tasks.keep(task, Rest::Closed { source, memory: Box::new(memory) });
+            run.tasks.keep(task, KeptState::Closed { source, memory: Box::new(memory) });
         }
     }
 
-    /// Sends the decoded events to the run. An event that the run does not accept is counted; after a time-out
-    /// all later ones are.
-    async fn tell(&mut self) {
+    /// Sends the decoded events to the run. An event that the run does not accept is dropped and counted; after a timeout of
+    /// [`PATIENCE`] so are all later events of the lane.
+    async fn send_events(&mut self) {
         while let Some(event) = self.tap.poll_event() {
             if self.is_lost {
                 self.metrics.lane_event_dropped();
@@ -312,11 +312,15 @@ impl Lane {
         }
     }
 
-    /// Sends the event that found no room, and the end of the lane after it, once the run accepts them.
+    /// Marks the lane as lost. A background task sends the event that timed out, and the end of the lane after it, as soon as the
+    /// run accepts them.
     fn lose(&mut self, event: SourceEvent) {
         self.is_lost = true;
         let source = self.anchor.source.clone();
-        tracing::warn!(lane = source.name(), "the run takes no events: a sub-agent is not shown any further");
+        tracing::warn!(
+            lane = source.name(),
+            "the run does not accept events in time: the lane of a sub-agent is closed"
+        );
         let outcome = LaneOutcome::Failed(log_too_slow());
         let Some(events) = self.events.clone() else { return };
         tokio::spawn(async move {
@@ -329,11 +333,12 @@ impl Lane {
 
 /// Returns the failure of a lane whose run does not accept its events in time.
 pub(super) fn log_too_slow() -> RunFailure {
-    let message = "the run's log was too slow to show any more of this agent's work; the agent goes on";
+    let message =
+        "the log of the run was too slow to show the rest of this agent's work; the agent continues";
     RunFailure::new(LANE_LOST, message)
 }
 
-/// Returns a new source for each call: two calls of one agent are two lanes.
+/// Returns a source with a new key: two tasks of one agent are two lanes.
 fn new_source(caller: &Arc<Anchor>, call: &LaneCall) -> Source {
     let key = format!("{}#{}", call.agent, caller.run.next_lane());
     let mut source = caller.source.child(key).named(call.agent.clone());

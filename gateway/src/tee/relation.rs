@@ -46,13 +46,13 @@ pub(crate) enum RelationKey {
 /// Redacted: tokens are secrets.
 impl std::fmt::Debug for RelationKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("RelationKey").field(&self.way()).finish_non_exhaustive()
+        f.debug_tuple("RelationKey").field(&self.kind()).finish_non_exhaustive()
     }
 }
 
 impl RelationKey {
     /// Returns the kind of the relation key.
-    pub(crate) fn way(&self) -> RelateBy {
+    pub(crate) fn kind(&self) -> RelateBy {
         match self {
             Self::Token(_) => RelateBy::Token,
             Self::Trace(_) => RelateBy::Trace,
@@ -76,14 +76,14 @@ impl RelationKey {
     }
 }
 
-/// Returns the relation keys of a call, in the order of `ways`.
+/// Returns the relation keys of a call, in the order of `kinds`.
 pub(super) fn relation_keys(
-    ways: &[RelateBy],
+    kinds: &[RelateBy],
     headers: &HeaderMap,
     call: &PassingCall<'_>,
 ) -> Vec<RelationKey> {
-    let of = |way: &RelateBy| -> Vec<RelationKey> {
-        match way {
+    let of = |kind: &RelateBy| -> Vec<RelationKey> {
+        match kind {
             RelateBy::Token => tokens(headers, call),
             RelateBy::Trace => {
                 let trace = text(headers, "traceparent").and_then(trace_id);
@@ -92,7 +92,7 @@ pub(super) fn relation_keys(
             RelateBy::Context => vec![RelationKey::Context(call.context_id.to_string())],
         }
     };
-    ways.iter().flat_map(of).filter(RelationKey::is_sound).collect()
+    kinds.iter().flat_map(of).filter(RelationKey::is_sound).collect()
 }
 
 /// Returns the tokens of a call from header, metadata and baggage, in that order. An agent may forward an older

@@ -55,7 +55,7 @@ impl RunContext {
         let trace = given.or_else(random_hex::<16>).filter(|_| tee.has(RelateBy::Trace) && !is_lane);
         let anchor = tee.root((Arc::clone(run), run.handle.id().clone(), owner), trace);
         if !is_lane {
-            anchor.note_context(input.thread_id.as_str());
+            anchor.add_context(input.thread_id.as_str());
         }
         Self::Here(anchor)
     }

@@ -9,7 +9,7 @@
 //!
 //! No IO. Everything a lane emits is intermediate, because it is work on the way to the supervisor's answer. Interrupts
 //! of the sub-agent are answered by the supervisor, so they become notices, unless they are raised to the user of the
-//! run ([`Tap::take_questions`]). State of the sub-agent is not the state of the run, so it becomes data. A lane that
+//! run ([`Tap::take_interrupts`]). State of the sub-agent is not the state of the run, so it becomes data. A lane that
 //! has ended can continue with the next call of its task; nothing is emitted twice.
 
 use std::collections::VecDeque;
@@ -60,7 +60,7 @@ pub(crate) struct Tap {
     is_closed: bool,
     raises: bool,
     /// Interrupts for the user of the run.
-    questions: Vec<Interrupt>,
+    interrupts: Vec<Interrupt>,
 }
 
 impl Tap {
@@ -84,7 +84,7 @@ impl Tap {
             is_open: false,
             is_closed: false,
             raises: config.raises,
-            questions: Vec::new(),
+            interrupts: Vec::new(),
         }
     }
 
@@ -134,7 +134,7 @@ impl Tap {
     }
 
     /// Emits a notice about the response for watchers.
-    pub(crate) fn handle_note(&mut self, text: &str) {
+    pub(crate) fn handle_notice(&mut self, text: &str) {
         self.open();
         let value = json!({ "text": text, "level": "warning" });
         self.ready.push_back(custom(&self.source, wellknown::NOTICE, value).into());
@@ -162,26 +162,26 @@ impl Tap {
     }
 
     /// Returns `true` if the sub-agent waits for a reply of the user.
-    pub(crate) fn asks(&self) -> bool {
-        !self.questions.is_empty()
+    pub(crate) fn waits_for_reply(&self) -> bool {
+        !self.interrupts.is_empty()
     }
 
     /// Returns `true` if the sub-agent has repeated the interrupt that was answered; the next events show whether it
-    /// asks again.
+    /// waits for a reply again.
     pub(crate) fn restates(&self) -> bool {
         self.raises && self.decoder.asks_again()
     }
 
     /// Takes the interrupts for the user.
-    pub(crate) fn take_questions(&mut self) -> Vec<Interrupt> {
-        std::mem::take(&mut self.questions)
+    pub(crate) fn take_interrupts(&mut self) -> Vec<Interrupt> {
+        std::mem::take(&mut self.interrupts)
     }
 
     /// Turns these and all further interrupts into notices: the supervisor answers them.
-    pub(crate) fn decline(&mut self, questions: &[Interrupt]) {
+    pub(crate) fn decline(&mut self, interrupts: &[Interrupt]) {
         self.raises = false;
-        for question in questions {
-            self.ready.push_back(notice(&self.source, question).into());
+        for interrupt in interrupts {
+            self.ready.push_back(notice(&self.source, interrupt).into());
         }
         if self.decoder.settled().is_some() && !self.is_closed {
             self.close(LaneOutcome::Suspended);
@@ -221,10 +221,11 @@ impl Tap {
                 }
                 SourceEvent::InterruptRequested { interrupt, .. } if self.raises => {
                     self.open();
-                    self.questions.push(interrupt);
+                    self.interrupts.push(interrupt);
                 }
                 // The run ends with the interrupt, and its lanes with it.
-                SourceEvent::LaneClosed { source, .. } if source == self.source && self.asks() => {}
+                SourceEvent::LaneClosed { source, .. } if source == self.source && self.waits_for_reply() => {
+                }
                 SourceEvent::LaneClosed { source, outcome } if source == self.source => self.close(outcome),
                 event => {
                     self.open();

@@ -100,10 +100,10 @@ impl Tapped {
     }
 
     /// Emits a notice about the response for watchers.
-    pub(crate) async fn handle_note(&mut self, text: &str) {
+    pub(crate) async fn handle_notice(&mut self, text: &str) {
         match self {
-            Self::Here(lane) => lane.handle_note(text).await,
-            Self::There(lane) => lane.handle_note(text).await,
+            Self::Here(lane) => lane.handle_notice(text).await,
+            Self::There(lane) => lane.handle_notice(text).await,
         }
     }
 
@@ -113,11 +113,11 @@ impl Tapped {
     }
 
     /// Returns `true` if the sub-agent waits for a reply of the user.
-    pub(crate) fn asks(&self) -> bool {
-        matches!(self, Self::Here(lane) if lane.asks())
+    pub(crate) fn waits_for_reply(&self) -> bool {
+        matches!(self, Self::Here(lane) if lane.waits_for_reply())
     }
 
-    /// Returns `true` if only the next events show whether the sub-agent asks again.
+    /// Returns `true` if only the next events show whether the sub-agent waits for a reply again.
     pub(crate) fn restates(&self) -> bool {
         matches!(self, Self::Here(lane) if lane.restates())
     }
@@ -140,9 +140,9 @@ impl Tapped {
     }
 
     /// Continues the task with the user's reply.
-    pub(crate) fn go_on(&mut self, message_id: &str) {
+    pub(crate) fn continue_with_reply(&mut self, message_id: &str) {
         if let Self::Here(lane) = self {
-            lane.go_on(message_id);
+            lane.continue_with_reply(message_id);
         }
     }
 

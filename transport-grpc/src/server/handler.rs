@@ -1,6 +1,6 @@
-//! The methods of the service: requests to the [`RunService`], and its answers as responses.
+//! [`Handler`]: implements the methods of `aqueduct.v1` by calls of a [`RunService`].
 //!
-//! | method | calls | answers |
+//! | method | calls of the service | response |
 //! |---|---|---|
 //! | `Run` | `start` | the events of the new run, the run id first |
 //! | `Complete` | `start`, then all events | one [`CompletedRun`](aqueduct_core::CompletedRun) |
@@ -9,8 +9,8 @@
 //! | `ListAgents` | `list_agents` | names and descriptions, as the caller may see them |
 //! | `Publish` | `publish` | acknowledgements and replies ([`publish`](crate::publish)) |
 //!
-//! Invariants: every call of the service ends at the deadline of its caller and at the end of the server; a refused call is counted once;
-//! a request that cannot be converted never reaches the service.
+//! Invariants: a call of the service is dropped at the deadline of the client and when the server stops; a refused call is
+//! counted once; a request that cannot be converted never reaches the service.
 
 use std::fmt;
 use std::future::Future;
@@ -30,7 +30,7 @@ use crate::publish::Answers;
 use crate::stall::{StallWatch, WatchedStream};
 use crate::status::malformed;
 
-/// Implements the generated service trait.
+/// The generated service trait over a [`RunService`].
 pub(super) struct Handler {
     pub(super) service: Arc<dyn RunService>,
     pub(super) shared: Arc<Shared>,
@@ -49,13 +49,12 @@ impl AgentStream for Handler {
     type WatchStream = WatchedStream<EventPump>;
     type PublishStream = WatchedStream<Answers>;
 
-    /// The stream is returned after the service has accepted the run, so a refusal is a status without
-    /// messages.
+    /// Starts a run. The stream is returned after the service has accepted the run, so a refusal is a status without messages.
     async fn run(&self, request: Request<proto::RunRequest>) -> Result<Response<Self::RunStream>, Status> {
         self.counted(async {
             let call = Call::of(&request);
-            let (agent, input) = self.start_of(request.into_inner())?;
-            let started = self.asked(&call, self.service.start(&call.caller, &agent, input)).await?;
+            let (agent, input) = self.run_request(request.into_inner())?;
+            let started = self.call_service(&call, self.service.start(&call.caller, &agent, input)).await?;
             Ok(self.stream(&started.run_id, 0, started.events, &call))
         })
         .await
@@ -67,10 +66,10 @@ impl AgentStream for Handler {
     ) -> Result<Response<proto::CompletedRun>, Status> {
         self.counted(async {
             let call = Call::of(&request);
-            let (agent, input) = self.start_of(request.into_inner())?;
-            // Dropped if the client is gone before the end: the run then has one watcher less, and the
-            // service decides whether it continues.
-            let run = self.asked(&call, complete(&*self.service, &call.caller, &agent, input)).await?;
+            let (agent, input) = self.run_request(request.into_inner())?;
+            // tonic drops this future if the client disconnects. The run then loses a watcher, and the service decides whether
+            // it continues.
+            let run = self.call_service(&call, complete(&*self.service, &call.caller, &agent, input)).await?;
             let statuses = self.shared.statuses;
             let run = completed_to_proto(&run).map_err(|error| statuses.unwritable(&error))?;
             Ok(Response::new(run))
@@ -86,7 +85,8 @@ impl AgentStream for Handler {
             let call = Call::of(&request);
             let request = request.into_inner();
             let run = self.run_id(request.run_id)?;
-            let events = self.asked(&call, self.service.watch(&call.caller, &run, request.after)).await?;
+            let events =
+                self.call_service(&call, self.service.watch(&call.caller, &run, request.after)).await?;
             Ok(self.stream(&run, request.after, events, &call))
         })
         .await
@@ -99,7 +99,7 @@ impl AgentStream for Handler {
         self.counted(async {
             let call = Call::of(&request);
             let run = self.run_id(request.into_inner().run_id)?;
-            let was_running = self.asked(&call, self.service.cancel(&call.caller, &run)).await?;
+            let was_running = self.call_service(&call, self.service.cancel(&call.caller, &run)).await?;
             Ok(Response::new(proto::CancelResponse { was_running }))
         })
         .await
@@ -111,7 +111,7 @@ impl AgentStream for Handler {
     ) -> Result<Response<proto::ListAgentsResponse>, Status> {
         self.counted(async {
             let call = Call::of(&request);
-            let agents = self.asked(&call, self.service.list_agents(&call.caller)).await?.into_iter();
+            let agents = self.call_service(&call, self.service.list_agents(&call.caller)).await?.into_iter();
             let agents = agents.map(|agent| proto::AgentInfo {
                 name: agent.name.into(),
                 description: agent.description.into(),
@@ -128,8 +128,8 @@ impl AgentStream for Handler {
         self.counted(async {
             let call = Call::of(&request);
             let mut requests = request.into_inner();
-            let open = self.opening(&mut requests).await?;
-            let ingest = self.asked(&call, self.service.publish(&call.caller, open)).await?;
+            let open = self.read_open(&mut requests).await?;
+            let ingest = self.call_service(&call, self.service.publish(&call.caller, open)).await?;
             let answers = Answers::new(ingest, requests, call.bounds, Arc::clone(&self.shared));
             Ok(Response::new(self.stalls.watch(answers)))
         })
@@ -138,7 +138,7 @@ impl AgentStream for Handler {
 }
 
 impl Handler {
-    /// Returns the response stream of a run, observed by the watchdog.
+    /// Returns the response stream of a run, which `stalls` drops if the client stops reading.
     fn stream(
         &self,
         run: &RunId,
@@ -150,21 +150,21 @@ impl Handler {
         Response::new(self.stalls.watch(pump))
     }
 
-    /// Returns the agent and the input of a run to start.
-    fn start_of(&self, request: proto::RunRequest) -> Result<(ByteString, RunInput), Status> {
+    /// Decodes the agent and the input of a run to start.
+    fn run_request(&self, request: proto::RunRequest) -> Result<(ByteString, RunInput), Status> {
         let agent = self.valid(text("agent", request.agent))?;
         let input = request.input.ok_or(ConvertError::Missing { field: "input" });
         let depth = self.shared.limits.json_depth;
         Ok((agent, self.valid(input.and_then(|input| input_from_proto(input, depth)))?))
     }
 
-    /// Reads the first request of a publisher.
+    /// Reads the first message of a publisher.
     ///
     /// # Errors
     ///
-    /// Returns `DEADLINE_EXCEEDED` if it does not arrive in time, and `INVALID_ARGUMENT` if it is not
-    /// `open`.
-    async fn opening(
+    /// Returns `DEADLINE_EXCEEDED` if the message does not arrive within `timeouts.request`, and `INVALID_ARGUMENT` if it is
+    /// not `open`.
+    async fn read_open(
         &self,
         requests: &mut Streaming<proto::PublishRequest>,
     ) -> Result<PublishRequest, Status> {
@@ -176,7 +176,7 @@ impl Handler {
         let Some(Some(Request::Open(open))) = first.map(|first| first.request) else {
             return Err(malformed("the first publish request must be `open`"));
         };
-        self.valid(opening(open))
+        self.valid(publish_request(open))
     }
 
     /// Decodes a run id, which must not be empty.
@@ -192,31 +192,30 @@ impl Handler {
         converted.map_err(|error| self.shared.statuses.invalid(&error))
     }
 
-    /// Calls the service within the bounds of the call.
-    /// A refusal of the service becomes its status; the deadline of the caller and the end of the
-    /// server end the wait.
-    async fn asked<T>(
+    /// Waits for a response of the service, until the deadline of the client or the stop of the server. A refusal of the
+    /// service becomes a status.
+    async fn call_service<T>(
         &self,
         call: &Call,
-        question: impl Future<Output = Result<T, ServiceError>>,
+        response: impl Future<Output = Result<T, ServiceError>>,
     ) -> Result<T, Status> {
         let statuses = self.shared.statuses;
-        let answer = call.bounds.within(statuses, question).await?;
-        answer.map_err(|refusal| statuses.refused(refusal))
+        let response = call.bounds.within(statuses, response).await?;
+        response.map_err(|refusal| statuses.refused(refusal))
     }
 
-    /// Counts the call as refused if `work` fails.
+    /// Awaits `work`, and counts the call as refused if it fails.
     async fn counted<T>(&self, work: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
-        let answer = work.await;
-        if answer.is_err() {
+        let response = work.await;
+        if response.is_err() {
             self.shared.counters.count(Total::Refusals);
         }
-        answer
+        response
     }
 }
 
-/// Decodes the first message of a publication.
-fn opening(open: proto::PublishOpen) -> Result<PublishRequest, ConvertError> {
+/// Decodes the first message of a publisher.
+fn publish_request(open: proto::PublishOpen) -> Result<PublishRequest, ConvertError> {
     Ok(PublishRequest {
         agent: text("open.agent", open.agent)?.to_string(),
         thread_id: optional_text("open.thread_id", open.thread_id)?,

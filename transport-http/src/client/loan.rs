@@ -107,8 +107,9 @@ impl Loan {
 }
 
 impl LoanRef {
-    /// Takes the socket and the state of its framing, if hyper has passed on all `given` bytes of the body and holds none.
-    pub(crate) fn take(&self, framing: Framing, given: u64) -> Option<(Socket, BodyDecoder)> {
+    /// Takes the socket and the state of its framing, if the `passed` bytes that hyper has passed on are all that it has read of
+    /// the body.
+    pub(crate) fn take(&self, framing: Framing, passed: u64) -> Option<(Socket, BodyDecoder)> {
         let lent = self.0.upgrade()?;
         let mut lent = lock(&lent);
         if !lent.is_flushed {
@@ -117,14 +118,14 @@ impl LoanRef {
         let mut decoder = BodyDecoder::new(framing);
         let mut content = Vec::new();
         decoder.decode(body_of(lent.noted.as_deref()?)?, &mut content).ok()?;
-        if content.len() as u64 != given || decoder.has_ended() {
+        if content.len() as u64 != passed || decoder.has_ended() {
             return None;
         }
         lent.noted = None;
         let socket = lent.socket.take()?;
         let reader = lent.reader.take();
         drop(lent);
-        // hyper finds the socket gone and ends the connection task.
+        // hyper's connection task wakes, finds no socket, and ends.
         reader.into_iter().for_each(Waker::wake);
         Some((socket, decoder))
     }

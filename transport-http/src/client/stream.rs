@@ -1,4 +1,12 @@
-//! Streams from an upstream. Both are pulled: unread bytes stay in the network, which is the back-pressure.
+//! [`ByteStream`] and [`SseStream`]: the body of an upstream's response as bytes, or as server-sent events.
+//!
+//! ```text
+//! hyper reads the socket ── a read is pending, hyper holds no byte (`loan`) ──► the stream reads the socket
+//!         │                                                                         │ end of the body
+//!         └──────────► Ended ◄──────────────────────────────────────────────────────┴──► the socket is `parked`
+//! ```
+//!
+//! Both streams are pulled: bytes are read only when the stream is polled, which is the back-pressure to the upstream.
 
 use std::future::Future as _;
 use std::mem::MaybeUninit;
@@ -23,35 +31,36 @@ use super::{reason, timeout};
 use crate::error::Error;
 use crate::sse::{DecodeLimits, Decoder, Event};
 
-/// Bytes of one read by a stream that owns its socket: some seventy events. The buffer is on the stack, so a waiting stream
-/// holds none.
+/// The most bytes of one read by a stream that reads its socket itself: some seventy events. The buffer is on the stack, so a
+/// waiting stream holds none.
 const READ_BYTES: usize = 16 * 1024;
 
 /// The origin of a response's bytes.
 #[derive(Debug)]
 pub(crate) enum StreamBody {
     /// hyper reads the socket.
-    Library {
+    Hyper {
         body: Incoming,
         /// The number of bytes that hyper has passed on.
-        given: u64,
-        loan: Option<Lending>,
+        passed: u64,
+        /// Set if the socket can be taken from hyper.
+        lending: Option<Lending>,
     },
-    /// The stream reads the socket itself.
+    /// The stream has taken the socket from hyper and reads it itself.
     Own(Box<OwnBody>),
     Ended,
 }
 
-/// The parts that are needed to take the socket from hyper.
+/// What is needed to take the socket from hyper.
 #[derive(Debug)]
 pub(crate) struct Lending {
     loan: LoanRef,
     framing: Framing,
-    /// The place for the connection after the stream, if it can carry another request.
+    /// The pool that gets the connection after the stream, if the connection can carry another request.
     parked: Option<Arc<Parked>>,
 }
 
-/// A socket and the framing of its body.
+/// A socket that was taken from hyper, and the decoder of the body's framing.
 pub(crate) struct OwnBody {
     socket: Socket,
     decoder: BodyDecoder,
@@ -65,23 +74,23 @@ impl std::fmt::Debug for OwnBody {
 }
 
 impl StreamBody {
-    /// Returns the body of a response. An HTTP/1.1 body with known framing is read from its socket directly.
+    /// Returns the body of a response. hyper reads it first; the socket of an HTTP/1.1 body with known framing can be taken.
     pub(crate) fn new(response: Response<Incoming>, loan: Option<LoanRef>, parked: &Arc<Parked>) -> Self {
         let framing = Framing::of(response.headers()).filter(|_| response.version() == Version::HTTP_11);
         let closes = response.headers().get_all(header::CONNECTION).iter().any(|value| value != "keep-alive");
         let parked = (!closes).then(|| Arc::clone(parked));
-        let loan = loan.zip(framing).map(|(loan, framing)| Lending { loan, framing, parked });
-        Self::Library { body: response.into_body(), given: 0, loan }
+        let lending = loan.zip(framing).map(|(loan, framing)| Lending { loan, framing, parked });
+        Self::Hyper { body: response.into_body(), passed: 0, lending }
     }
 
-    /// Returns the next bytes, `None` at the end, or a description of the failure.
+    /// Returns the next bytes, a description of the failure, or `None` at the end.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
         loop {
             let polled = match self {
-                Self::Library { body, given, loan } => match Pin::new(body).poll_frame(cx) {
+                Self::Hyper { body, passed, lending } => match Pin::new(body).poll_frame(cx) {
                     Poll::Ready(frame) => match frame.map(|frame| frame.map(http_body::Frame::into_data)) {
                         Some(Ok(Ok(bytes))) => {
-                            *given += bytes.len() as u64;
+                            *passed += bytes.len() as u64;
                             return Poll::Ready(Some(Ok(bytes)));
                         }
                         // Trailers are not used.
@@ -90,7 +99,7 @@ impl StreamBody {
                         None => None,
                     },
                     Poll::Pending => {
-                        let Some(own) = loan.as_ref().and_then(|lending| lending.take(*given)) else {
+                        let Some(own) = lending.as_ref().and_then(|lending| lending.take(*passed)) else {
                             return Poll::Pending;
                         };
                         *self = Self::Own(Box::new(own));
@@ -102,7 +111,7 @@ impl StreamBody {
                     Some(Err(what)) => Some(Err(what)),
                     None => {
                         if let Self::Own(own) = std::mem::replace(self, Self::Ended) {
-                            own.leave();
+                            own.park();
                         }
                         None
                     }
@@ -116,9 +125,9 @@ impl StreamBody {
 }
 
 impl Lending {
-    /// Takes the socket, if hyper has passed on `given` bytes and holds none.
-    fn take(&self, given: u64) -> Option<OwnBody> {
-        let (socket, decoder) = self.loan.take(self.framing, given)?;
+    /// Takes the socket, if the `passed` bytes that hyper has passed on are all that it has read of the body.
+    fn take(&self, passed: u64) -> Option<OwnBody> {
+        let (socket, decoder) = self.loan.take(self.framing, passed)?;
         Some(OwnBody { socket, decoder, parked: self.parked.clone() })
     }
 }
@@ -135,12 +144,12 @@ impl OwnBody {
             if read.filled().is_empty() {
                 let is_end = self.decoder.may_end();
                 return Poll::Ready(
-                    (!is_end).then(|| Err("the connection ended before the body".to_owned())),
+                    (!is_end).then(|| Err("the connection ended before the end of the body".to_owned())),
                 );
             }
             let mut content = Vec::with_capacity(read.filled().len());
             if self.decoder.decode(read.filled(), &mut content).is_err() {
-                return Poll::Ready(Some(Err("the chunks of the body cannot be read".to_owned())));
+                return Poll::Ready(Some(Err("the chunked framing of the body is invalid".to_owned())));
             }
             if !content.is_empty() {
                 return Poll::Ready(Some(Ok(content.into())));
@@ -150,24 +159,25 @@ impl OwnBody {
     }
 
     /// Parks the connection after the end of the body, if it can carry another request.
-    fn leave(self) {
+    fn park(self) {
         if let Some(parked) = self.parked.filter(|_| self.decoder.ends_clean()) {
             parked.put(self.socket);
         }
     }
 }
 
-/// The bytes of a response as they arrive. Ends with an error if the connection is lost or silent for too long, and without
-/// one only if the upstream ended the response properly. Dropping the stream ends the request.
+/// The bytes of a response as they arrive. Ends with an error if the connection is lost, or silent for longer than the idle
+/// timeout; otherwise the upstream has ended the response properly. Dropping the stream ends the request.
 #[derive(Debug)]
 pub struct ByteStream {
     body: StreamBody,
     upstream: String,
     idle: Duration,
-    /// Used only while no byte is ready; see `quiet_since`.
+    /// The timer of `idle`. Created when a poll is pending, and set again when it fires before `idle` is over.
     timer: Option<Pin<Box<Sleep>>>,
+    /// The time of the last bytes.
     quiet_since: Instant,
-    /// The guard of the call, until the stream ends.
+    /// Observes the call until the stream ends; see [`CallGuard`].
     guard: Option<Box<dyn CallGuard>>,
 }
 
@@ -181,7 +191,7 @@ impl ByteStream {
         Self { guard, ..self }
     }
 
-    /// Ends the call with an error.
+    /// Reports the error to the guard of the call, and returns it.
     fn fail(&mut self, error: Error) -> Error {
         if let Some(mut guard) = self.guard.take() {
             guard.handle_failure(&error);
@@ -230,30 +240,31 @@ impl Stream for ByteStream {
     }
 }
 
-/// The events of a response. An event that the end of the stream cut off has [`terminated`](Event::terminated) `false`.
+/// The events of a response. An event that the end of the response cut off has [`terminated`](Event::terminated) `false`.
 /// Dropping the stream ends the request.
 #[derive(Debug)]
 pub struct SseStream {
     head: Response<()>,
+    /// `None` after the end or an error.
     bytes: Option<ByteStream>,
     decoder: Decoder,
     upstream: String,
 }
 
 impl SseStream {
-    /// Returns a stream of events whose head has already been received.
+    /// Returns the events of a response whose head has been received.
     pub(crate) fn new(head: Response<()>, bytes: ByteStream, limits: DecodeLimits) -> Self {
         let upstream = bytes.upstream.clone();
         Self { head, bytes: Some(bytes), decoder: Decoder::new(limits), upstream }
     }
 
-    /// Returns status and headers of the response.
+    /// Returns the status and the headers of the response.
     pub fn head(&self) -> &Response<()> {
         &self.head
     }
 
-    /// Returns the next event if it has already been read, so that all events of one read can be handled together. `None` says
-    /// nothing about later events.
+    /// Returns the next event without reading from the connection, so that all events of one read can be handled together.
+    /// Returns `None` if no event is buffered; more may follow.
     pub fn ready_event(&mut self) -> Option<Result<Event, Error>> {
         let event = self.decoder.poll_event()?;
         Some(event.map_err(|source| {
@@ -282,7 +293,7 @@ impl Stream for SseStream {
             };
             match ready!(Pin::new(bytes).poll_next(cx)) {
                 Some(Ok(chunk)) => this.decoder.handle_chunk(chunk),
-                // A partial event is dropped: the error reports that the stream was cut.
+                // The buffered part of an event is dropped: the error reports the cut.
                 Some(Err(error)) => {
                     this.bytes = None;
                     return Poll::Ready(Some(Err(error)));

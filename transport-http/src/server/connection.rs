@@ -1,5 +1,5 @@
-//! One accepted connection, from the handshake to its end: the timer of its phases, and the handoff between hyper and quiet
-//! streams.
+//! Drives one accepted connection from the TLS handshake to its end: applies the timeout of its phase, and moves the socket
+//! between hyper and a quiet stream.
 //!
 //! ```text
 //!               a stream goes quiet (HTTP/1.1)
@@ -30,17 +30,18 @@ use super::{PeerCertificate, Shared};
 use crate::config::HttpVersions;
 use crate::counters::Total;
 
-/// Serves one socket until it is closed, by whichever side. One that is `refused` is closed after its first request.
+/// Serves one socket until one of the two sides closes it. If `refused` is set, the first request is answered with that refusal,
+/// and the connection is closed.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     stream: TcpStream,
     address: SocketAddr,
-    place: ConnectionPermit,
+    permit: ConnectionPermit,
     refused: Option<RefusedPeer>,
 ) {
     let phase = Arc::new(PhaseWatch::default());
-    // Boxed, because a handshake is much larger than the state after it, and short.
-    let opened = Box::pin(open(&shared, &phase, stream, place)).await;
+    // Boxed: the state of a handshake is large and short-lived, and would otherwise stay in the task's size.
+    let opened = Box::pin(open(&shared, &phase, stream, permit)).await;
     let Some((socket, certificate)) = opened else {
         shared.counters.count(Total::HandshakeFailures);
         return;
@@ -48,21 +49,22 @@ pub(crate) async fn serve(
     let stop = refused.as_ref().map_or(&shared.stopping.draining, |refused| &refused.answered).clone();
     let peer = Peer { address, certificate, refused };
     let stage = Stage::http(&shared, &phase, peer.clone(), socket);
-    let asked_to_stop = stop.cancelled();
-    Connection { stage, peer, phase, seen: None, timer: None, asked_to_stop, stopping: false, shared }.await;
+    let stop_requested = stop.cancelled();
+    Connection { stage, peer, phase, timed: None, timer: None, stop_requested, stopping: false, shared }
+        .await;
 }
 
-/// Performs everything before the first request: TLS, and the preface on a port for HTTP/2 alone.
+/// Performs the TLS handshake, and on a port for HTTP/2 alone reads the preface. Returns `None` if either fails or times out.
 async fn open(
     shared: &Shared,
     phase: &Arc<PhaseWatch>,
     stream: TcpStream,
-    place: ConnectionPermit,
+    permit: ConnectionPermit,
 ) -> Option<(GuardedSocket, Option<PeerCertificate>)> {
     let socket = handshake(shared, stream).await?;
     let certificate = socket.certificate();
     let (stall, counters) = (shared.timeouts.write_stall, shared.counters.clone());
-    let mut socket = GuardedSocket::new(socket, Arc::clone(phase), stall, counters, place);
+    let mut socket = GuardedSocket::new(socket, Arc::clone(phase), stall, counters, permit);
     if shared.versions == HttpVersions::Http2 {
         let expected = tokio::time::timeout(shared.timeouts.handshake, preface::expect(&mut socket));
         expected.await.ok()?.ok()?;
@@ -88,7 +90,7 @@ async fn handshake(shared: &Shared, stream: TcpStream) -> Option<Socket> {
 
 type Hyper = UpgradeableConnection<'static, TokioIo<SocketHandle>, ConnectionService, TokioExecutor>;
 
-/// The part that drives the socket.
+/// What drives the socket: hyper, or a quiet stream.
 enum Stage {
     Http(Pin<Box<Hyper>>, Arc<Handoff>),
     Quiet(Box<QuietStream>),
@@ -96,6 +98,7 @@ enum Stage {
 }
 
 impl Stage {
+    /// Passes the socket to hyper.
     fn http(shared: &Arc<Shared>, phase: &Arc<PhaseWatch>, peer: Peer, socket: GuardedSocket) -> Self {
         let handoff = Handoff::new(socket);
         let service =
@@ -106,16 +109,18 @@ impl Stage {
     }
 }
 
-/// Drives a connection and its timer. The phase changes only while the connection is polled (or wakes it), so the timer is
-/// checked after each poll and needs no wake-ups of its own while a stream runs.
+/// Drives a connection and its timer. A change of the phase happens in a poll of the connection or wakes it, so checking the
+/// timer after each poll is sufficient, and a running stream needs no timer.
 struct Connection {
     stage: Stage,
     peer: Peer,
     phase: Arc<PhaseWatch>,
-    seen: Option<(Phase, u64)>,
+    /// The phase for which the timer was last set.
+    timed: Option<(Phase, u64)>,
     timer: Option<Pin<Box<Sleep>>>,
-    asked_to_stop: Cancelled,
-    /// Set once the connection must end; the timer then bounds the time of its end.
+    /// Completes when the server drains, or when a refused peer was answered.
+    stop_requested: Cancelled,
+    /// Set once the connection must end after the open responses; the timer limits how long it may then be idle.
     stopping: bool,
     shared: Arc<Shared>,
 }
@@ -125,14 +130,14 @@ impl Future for Connection {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        if !this.stopping && Pin::new(&mut this.asked_to_stop).poll(cx).is_ready() {
+        if !this.stopping && Pin::new(&mut this.stop_requested).poll(cx).is_ready() {
             this.stop();
         }
         loop {
             if this.poll_stage(cx).is_ready() {
                 return Poll::Ready(());
             }
-            this.follow_phase();
+            this.update_timer();
             let Some(timer) = &mut this.timer else {
                 return Poll::Pending;
             };
@@ -147,8 +152,8 @@ impl Future for Connection {
 }
 
 impl Connection {
-    /// Completes when the connection is over. Errors are the peer's (invalid data, resets, timeouts), and the connection is
-    /// closed after all of them.
+    /// Completes when the connection is over. Errors of hyper are not reported: the peer caused them (invalid data, resets,
+    /// timeouts), and each ends the connection.
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.stage {
@@ -180,7 +185,7 @@ impl Connection {
         }
     }
 
-    /// Returns the socket to hyper, if the connection continues.
+    /// Passes the socket of an ended quiet stream to hyper again. Returns `None` if the connection ends.
     fn end_quiet(&mut self) -> Option<()> {
         let Stage::Quiet(quiet) = std::mem::replace(&mut self.stage, Stage::Closed) else {
             return None;
@@ -190,13 +195,13 @@ impl Connection {
         Some(())
     }
 
-    /// Restarts the timer when the phase has changed, with the limit of the new phase.
-    fn follow_phase(&mut self) {
+    /// Sets the timer to the limit of the phase, if the phase has changed.
+    fn update_timer(&mut self) {
         let now = self.phase.phase();
-        if self.seen == Some(now) {
+        if self.timed == Some(now) {
             return;
         }
-        self.seen = Some(now);
+        self.timed = Some(now);
         let limit = match now.0 {
             Phase::Busy => None,
             Phase::Head => Some(self.shared.timeouts.header),
@@ -206,9 +211,10 @@ impl Connection {
         self.timer = limit.map(|limit| Box::pin(tokio::time::sleep(limit)));
     }
 
-    /// Returns `true` if the connection must be dropped.
+    /// Handles the end of the timer: an idle connection is first shut down gracefully, any other is dropped. Returns `true` if
+    /// the connection must be dropped.
     fn handle_timeout(&mut self) -> bool {
-        let is_idle = matches!(self.seen, Some((Phase::Idle, _)));
+        let is_idle = matches!(self.timed, Some((Phase::Idle, _)));
         if is_idle && !self.stopping {
             self.shared.counters.count(Total::IdleTimeouts);
             self.stop();
@@ -221,7 +227,7 @@ impl Connection {
         true
     }
 
-    /// Ends the connection after the present responses; new requests are not accepted.
+    /// Shuts the connection down: no new requests are accepted, and it ends after the open responses.
     fn stop(&mut self) {
         self.stopping = true;
         if let Stage::Http(connection, _) = &mut self.stage {

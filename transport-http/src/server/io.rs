@@ -65,7 +65,7 @@ pub(crate) struct GuardedSocket {
     write_stall: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
     counters: Counters,
-    _place: ConnectionPermit,
+    _permit: ConnectionPermit,
 }
 
 impl GuardedSocket {
@@ -74,9 +74,9 @@ impl GuardedSocket {
         phase: Arc<PhaseWatch>,
         write_stall: Duration,
         counters: Counters,
-        place: ConnectionPermit,
+        permit: ConnectionPermit,
     ) -> Self {
-        Self { socket, put_back: Vec::new(), phase, write_stall, stalled: None, counters, _place: place }
+        Self { socket, put_back: Vec::new(), phase, write_stall, stalled: None, counters, _permit: permit }
     }
 
     /// Puts bytes back for the next read.

@@ -46,20 +46,20 @@ pub struct Drained {
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) tasks: JoinSet<()>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     most: u32,
 }
 
 impl Open {
     pub(super) fn new(most: usize) -> Self {
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        Self { tasks: JoinSet::new(), places: Arc::new(Semaphore::new(most as usize)), most }
+        Self { tasks: JoinSet::new(), permits: Arc::new(Semaphore::new(most as usize)), most }
     }
 
     /// Waits for a permit among the connections. The semaphore is never closed.
-    pub(super) fn place(&self) -> impl Future<Output = Option<OwnedSemaphorePermit>> + use<> {
-        let places = Arc::clone(&self.places);
-        async move { places.acquire_owned().await.ok() }
+    pub(super) fn permit(&self) -> impl Future<Output = Option<OwnedSemaphorePermit>> + use<> {
+        let permits = Arc::clone(&self.permits);
+        async move { permits.acquire_owned().await.ok() }
     }
 
     /// Waits for the end of all connections, in the stages of the module docs.
@@ -69,7 +69,7 @@ impl Open {
         if is_empty || self.ends_within(timeouts.close).await {
             return Drained::default();
         }
-        let cut = (self.most as usize).saturating_sub(self.places.available_permits());
+        let cut = (self.most as usize).saturating_sub(self.permits.available_permits());
         self.tasks.shutdown().await;
         Drained { cut }
     }
@@ -78,7 +78,7 @@ impl Open {
         let ended = async {
             while self.tasks.join_next().await.is_some() {}
             // Upgraded sockets have left the tasks but keep their permits.
-            drop(self.places.acquire_many(self.most).await);
+            drop(self.permits.acquire_many(self.most).await);
         };
         tokio::time::timeout(limit, ended).await.is_ok()
     }

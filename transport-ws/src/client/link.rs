@@ -1,10 +1,11 @@
-//! The two tasks of a client, and the table of pending requests.
+//! [`Link`]: one connection of a client, with a writer task, a reader task, and the table of pending requests.
 //!
 //! ```text
-//! handles ──► queue ──► writer ──► socket ──► reader ──► table ──► handles
+//! handles ──► queue ──► writer task ──► socket ──► reader task ──► table ──► handles
 //! ```
 //!
-//! The lock of the table is held for a lookup, never across an await.
+//! The handles are [`Link`] itself, [`RunEvents`] and [`Publisher`]. The lock of the table is held for a lookup, never across
+//! an await. A full queue of a run or publisher stops the reader task, which is the back-pressure to the server.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,10 +32,10 @@ use super::run::{Item, RunEvents};
 use crate::close::CloseReason;
 use crate::error::Error;
 
-/// The receiver of the answer to a request.
+/// The channel that delivers the answer to a waiting request.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, Error>>;
 
-/// The expected answer to a request.
+/// The kind of answer that a request waits for, and its channel.
 #[derive(Debug)]
 pub(crate) enum Expected {
     Agents(Answer<Vec<AgentInfo>>),
@@ -43,7 +44,7 @@ pub(crate) enum Expected {
     Publisher(Answer<Publisher>),
 }
 
-/// A connection. Clones share it; the last one closes it.
+/// A connection. Clones share it; dropping the last one closes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     queue: mpsc::Sender<Message>,
@@ -54,8 +55,9 @@ pub(crate) struct Link {
 #[derive(Debug)]
 struct Table {
     next_reference: AtomicU64,
+    /// The capacity of the queue of each run.
     queued_events: usize,
-    /// The close reason of the connection, once it has ended.
+    /// The close reason, if the server sent one or the client found a violation of the protocol.
     end: OnceLock<CloseReason>,
     open: Mutex<Open>,
 }
@@ -63,16 +65,19 @@ struct Table {
 /// Pending requests, watched runs and publishers.
 #[derive(Debug, Default)]
 struct Open {
+    /// Pending requests by reference.
     expected: HashMap<String, Expected>,
+    /// The queues of watched runs by run id.
     runs: HashMap<String, mpsc::Sender<Item>>,
-    publishers: HashMap<String, Fed>,
-    /// Set once no more answers can arrive.
+    /// The queues of publishers by reference.
+    publishers: HashMap<String, PublisherQueues>,
+    /// Set once the reader task has ended: no more answers arrive.
     ended: bool,
 }
 
-/// The receivers of one publisher's messages.
+/// The channels to one publisher.
 #[derive(Debug)]
-struct Fed {
+struct PublisherQueues {
     progress: watch::Sender<Progress>,
     replies: mpsc::Sender<InterruptReply>,
 }
@@ -114,17 +119,18 @@ impl Link {
         waiting.await.unwrap_or_else(|_| Err(self.end()))
     }
 
-    /// Sends a message.
+    /// Queues a message for the writer task. Waits while the queue is full.
     pub(crate) async fn send(&self, message: Message) -> Result<(), Error> {
         self.queue.send(message).await.map_err(|_| self.end())
     }
 
-    /// Reserves a place in the queue, so that the next message is sent without waiting.
-    pub(crate) async fn place(&self) -> Result<mpsc::OwnedPermit<Message>, Error> {
+    /// Reserves room for one message in the queue, so that sending it does not wait.
+    pub(crate) async fn reserve(&self) -> Result<mpsc::OwnedPermit<Message>, Error> {
         self.queue.clone().reserve_owned().await.map_err(|_| self.end())
     }
 
-    /// Stops watching a run, if the queue has room; otherwise its events are dropped.
+    /// Stops watching a run. Its later events are dropped here; the server stops sending them if the queue has room for the
+    /// request.
     pub(crate) fn unwatch(&self, run: &str) {
         self.shared.open().runs.remove(run);
         if let Ok(text) = (Outgoing { run: Some(run), ..Outgoing::of("unwatch") }).to_text() {
@@ -132,24 +138,24 @@ impl Link {
         }
     }
 
-    /// Abandons a publisher without finishing it, if the queue has room.
+    /// Abandons a publisher without finishing its run. The server is notified if the queue has room for the request.
     pub(crate) fn abandon(&self, reference: &str) {
-        let fed = self.shared.open().publishers.remove(reference);
+        let queues = self.shared.open().publishers.remove(reference);
         let message = Outgoing { reference: Some(reference), ..Outgoing::of("abandon") };
-        if let (Some(_), Ok(text)) = (fed, message.to_text()) {
+        if let (Some(_), Ok(text)) = (queues, message.to_text()) {
             self.queue.try_send(Message::text(text)).unwrap_or_default();
         }
     }
 
-    /// Sends a close frame, without waiting for the reply.
+    /// Sends a close frame, without waiting for that of the server.
     pub(crate) async fn close(&self) {
-        // A connection that is already lost is closed, too.
+        // An error means that the connection has already ended.
         self.send(Message::Close(Some(CloseFrame { code: 1000.into(), reason: "".into() })))
             .await
             .unwrap_or_default();
     }
 
-    /// Returns the error with which the connection ended.
+    /// Returns the error of a request on a connection that has ended: its close reason, or [`Error::Cut`] without one.
     pub(crate) fn end(&self) -> Error {
         self.shared.end.get().map_or(Error::Cut, |reason| Error::Closed(reason.clone()))
     }
@@ -168,7 +174,7 @@ async fn write_all(
     mut waiting: mpsc::Receiver<Message>,
     ping: Duration,
 ) {
-    // The first tick completes at once: a ping right after the handshake would be useless.
+    // The first tick completes at once and is skipped: no ping is needed right after the handshake.
     let mut ticks = time::interval(ping);
     ticks.tick().await;
     loop {
@@ -201,10 +207,10 @@ async fn write_all(
     }
 }
 
-/// Payload bytes of one frame: half of a server's default limit.
+/// The most payload bytes of one frame: half of a server's default limit.
 const FRAGMENT: usize = 128 * 1024;
 
-/// Returns the message unchanged, or split into frames within a server's limit.
+/// Splits a long message into frames of at most [`FRAGMENT`] bytes. A shorter one is returned unchanged.
 fn fragments(message: Message) -> Vec<Message> {
     let (kind, mut rest) = match message {
         Message::Text(text) if text.len() > FRAGMENT => (Data::Text, Bytes::from(text)),
@@ -221,8 +227,7 @@ fn fragments(message: Message) -> Vec<Message> {
     frames
 }
 
-/// The reader task. It fills the queues of the handles, and ends everything pending when the
-/// connection ends.
+/// The reader task: delivers messages to the handles, and drops all their channels when the connection ends.
 struct Reader {
     shared: Arc<Table>,
     /// Weak, so that the reader does not keep the connection open.
@@ -230,7 +235,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads until the connection ends or is silent for too long, then fails everything pending.
+    /// Reads until the connection ends or is silent for `silence`, then drops the table, which fails everything pending.
     async fn read_all(self, mut stream: SplitStream<Socket>, silence: Duration) {
         loop {
             let Ok(Some(Ok(message))) = time::timeout(silence, stream.next()).await else { break };
@@ -267,18 +272,20 @@ impl Reader {
             Incoming::Event { run, event } => self.enqueue(&run, Item::Event(event)).await,
             Incoming::Ended { run } => self.end_run(&run, Item::Ended).await,
             Incoming::Ack { reference, number } => {
-                if let Some(fed) = self.shared.open().publishers.get(&reference) {
-                    fed.progress
+                if let Some(queues) = self.shared.open().publishers.get(&reference) {
+                    queues
+                        .progress
                         .send_modify(|progress| progress.acknowledged = progress.acknowledged.max(number));
                 }
             }
             Incoming::Finished { reference } => {
-                if let Some(fed) = self.shared.open().publishers.remove(&reference) {
-                    fed.progress.send_modify(|progress| progress.finished = true);
+                if let Some(queues) = self.shared.open().publishers.remove(&reference) {
+                    queues.progress.send_modify(|progress| progress.finished = true);
                 }
             }
             Incoming::Reply { reference, reply } => {
-                let replies = self.shared.open().publishers.get(&reference).map(|fed| fed.replies.clone());
+                let replies =
+                    self.shared.open().publishers.get(&reference).map(|queues| queues.replies.clone());
                 if let Some(replies) = replies {
                     replies.send(reply).await.unwrap_or_default();
                 }
@@ -289,7 +296,7 @@ impl Reader {
         }
     }
 
-    /// Passes an item to the reader of a run. Waits while its queue is full, which stops reading from the socket.
+    /// Adds an item to the queue of a run. Waits while the queue is full, which stops reading from the socket.
     async fn enqueue(&self, run: &str, item: Item) {
         // Events that were in flight when the run was unwatched are dropped.
         let queue = self.shared.open().runs.get(run).cloned();
@@ -298,7 +305,7 @@ impl Reader {
         }
     }
 
-    /// Passes the last item to the reader of a run, and removes the run.
+    /// Adds the last item to the queue of a run, and removes the run.
     async fn end_run(&self, run: &str, item: Item) {
         let queue = self.shared.open().runs.remove(run);
         if let Some(queue) = queue {
@@ -308,24 +315,24 @@ impl Reader {
 
     /// Fails the request, run or publisher that an error message names.
     async fn fail(&self, reference: Option<String>, run: Option<String>, error: Error) {
-        let (expected, fed) = match reference {
+        let (expected, queues) = match reference {
             Some(reference) => {
                 let mut open = self.shared.open();
                 (open.expected.remove(&reference), open.publishers.remove(&reference))
             }
             None => (None, None),
         };
-        match (expected, fed, run) {
+        match (expected, queues, run) {
             (Some(expected), ..) => expected.fail(error),
-            (None, Some(fed), _) => {
-                fed.progress.send_modify(|progress| progress.refused = Some(error.to_string()));
+            (None, Some(queues), _) => {
+                queues.progress.send_modify(|progress| progress.refused = Some(error.to_string()));
             }
             (None, None, Some(run)) => self.end_run(&run, Item::Failed(error)).await,
             (None, None, None) => {}
         }
     }
 
-    /// Delivers an answer to its waiting request. A request that no longer waits has dropped the receiver.
+    /// Delivers an answer to its waiting request. If the request was dropped, sending fails and the answer is dropped too.
     fn answer(&self, answer: Incoming) {
         let mut open = self.shared.open();
         let reference = match &answer {
@@ -344,7 +351,7 @@ impl Reader {
             (Expected::Run(to), Incoming::Opened { run, .. }) => {
                 let (items, queue) = mpsc::channel(self.shared.queued_events);
                 open.runs.insert(run.clone(), items);
-                // A handle without receiver unwatches on drop, which locks the table.
+                // Unlocked first: if the request was dropped, so is the handle, which locks the table to unwatch the run.
                 drop(open);
                 drop(to.send(Ok(RunEvents::new(run, queue, link))));
             }
@@ -354,7 +361,7 @@ impl Reader {
             ) => {
                 let (progress, followed) = watch::channel(Progress { acknowledged, ..Progress::default() });
                 let (replies, inbox) = mpsc::channel(self.shared.queued_events);
-                open.publishers.insert(reference.clone(), Fed { progress, replies });
+                open.publishers.insert(reference.clone(), PublisherQueues { progress, replies });
                 drop(open);
                 let publisher = Publisher::new(
                     link,
@@ -377,7 +384,7 @@ impl Reader {
 impl Expected {
     /// Completes the request with an error.
     fn fail(self, error: Error) {
-        // A request that no longer waits has dropped the receiver.
+        // Sending fails if the request was dropped.
         match self {
             Self::Agents(to) => drop(to.send(Err(error))),
             Self::Run(to) => drop(to.send(Err(error))),

@@ -80,11 +80,11 @@ impl Publisher {
     pub async fn send(&mut self, data: &str) -> Result<u64, Error> {
         let value = raw(data)?;
         self.wait_for_room(data.len()).await?;
-        let place = self.link.place().await?;
+        let permit = self.link.reserve().await?;
         let reference = Some(self.reference.as_str());
         let message =
             Outgoing { reference, number: Some(self.next), data: Some(value), ..Outgoing::of("payload") };
-        place.send(Message::text(message.to_text()?));
+        permit.send(Message::text(message.to_text()?));
         Ok(self.count(data.len()))
     }
 
@@ -95,11 +95,11 @@ impl Publisher {
     /// As [`send`](Self::send).
     pub async fn send_bytes(&mut self, data: &[u8]) -> Result<u64, Error> {
         self.wait_for_room(data.len()).await?;
-        let place = self.link.place().await?;
+        let permit = self.link.reserve().await?;
         let mut message = Vec::with_capacity(data.len() + 32);
         binary::write_payload(&self.reference, self.next, &mut message);
         message.extend_from_slice(data);
-        place.send(Message::Binary(Bytes::from(message)));
+        permit.send(Message::Binary(Bytes::from(message)));
         Ok(self.count(data.len()))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! | alarm | when |
 //! |---|---|
-//! | `Owed` | the peer has not sent its first message (token or input) in time |
+//! | `NoFirstMessage` | the peer has not sent its first message (token or input) in time |
 //! | `Ping` | the peer was silent for the ping interval |
 //! | `Dead` | it stayed silent after the ping |
 //! | `Stalled` | it accepted no byte for the stall timeout while bytes wait |
@@ -23,7 +23,7 @@ use crate::config::Timeouts;
 /// An elapsed deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alarm {
-    Owed,
+    NoFirstMessage,
     Ping,
     Dead,
     Stalled,
@@ -100,15 +100,16 @@ impl Clock {
         std::mem::replace(&mut self.ping_due, false)
     }
 
-    /// Waits for the earliest alarm. `owed` is the time after the upgrade within which the peer must send its first message.
+    /// Waits for the earliest alarm. `first_message` is the time after the upgrade within which the peer must send its first
+    /// message; `written` is the number of bytes that the socket has accepted.
     pub(crate) fn poll_alarm(
         &mut self,
         cx: &mut Context<'_>,
-        owed: Option<Duration>,
+        first_message: Option<Duration>,
         written: u64,
     ) -> Poll<Alarm> {
         loop {
-            let (at, alarm) = self.earliest(owed);
+            let (at, alarm) = self.earliest(first_message);
             if at < self.timer.deadline() {
                 self.timer.as_mut().reset(at);
             }
@@ -133,7 +134,7 @@ impl Clock {
     }
 
     /// Returns the next alarm. While the connection closes, only the close timeout counts.
-    fn earliest(&self, owed: Option<Duration>) -> (Instant, Alarm) {
+    fn earliest(&self, first_message: Option<Duration>) -> (Instant, Alarm) {
         if let Some(since) = self.closing {
             return (since + self.timeouts.close, Alarm::Closing);
         }
@@ -142,7 +143,7 @@ impl Clock {
             None => (self.last_input + self.timeouts.ping, Alarm::Ping),
         };
         let others = [
-            owed.map(|wait| (self.opened + wait, Alarm::Owed)),
+            first_message.map(|limit| (self.opened + limit, Alarm::NoFirstMessage)),
             self.blocked.map(|(since, _)| (since + self.timeouts.stall, Alarm::Stalled)),
         ];
         for other in others.into_iter().flatten() {

@@ -59,7 +59,7 @@ impl Intake {
         Poll::Ready(true)
     }
 
-    /// Counts a frame, and the end of what was unfinished.
+    /// Counts a complete message. `received` is the number of bytes read from the socket so far.
     pub(crate) fn handle_frame(&mut self, received: u64) {
         self.whole = received;
         let now = Instant::now();
@@ -70,12 +70,13 @@ impl Intake {
         }
     }
 
-    /// Charges what the socket has given since the last frame.
+    /// Charges the bytes since the last complete message to the account of the caller. `received` is the number of bytes read
+    /// from the socket so far.
     ///
     /// # Errors
     ///
-    /// Refuses it if all callers, or this one, have as much in flight as they may.
-    pub(crate) fn hold(&mut self, received: u64) -> Result<(), ServiceError> {
+    /// Returns a refusal if the limit of unfinished bytes is reached, of all callers or of this one.
+    pub(crate) fn charge_partial(&mut self, received: u64) -> Result<(), ServiceError> {
         let unfinished = received.saturating_sub(self.whole);
         if unfinished <= SMALL && !self.is_charged {
             return Ok(());

@@ -1,10 +1,10 @@
 //! The multiplexed mode: the protocol `aqueduct.v1` on one connection.
 //!
-//! Requests become futures that are polled in the connection's own task: no task is spawned, so none can outlive the
-//! connection. Their answers wait in a bounded queue of replies, which is written before events.
+//! Requests become futures that are polled in the connection's own task: no task is spawned, so no request outlives the
+//! connection. Their replies wait in a bounded queue, which is written before events.
 //!
-//! Invariants: a run is watched at most once; a reference identifies at most one publisher; the answer that opens a
-//! subscription precedes its events, and the message that ends it follows them.
+//! Invariants: a connection watches a run at most once; a reference identifies at most one publisher; the reply that opens a
+//! subscription precedes its events, and the reply that ends it follows them.
 //!
 //! ```text
 //! message ──► Request ── limits, quota ──► future in `work` ──► Outcome ──► reply, subscription or publisher
@@ -12,9 +12,9 @@
 //! writing:  replies first, then events of the subscriptions, up to `batch_bytes`
 //! ```
 //!
-//! A request with an error in it is answered and the connection stays open. The connection is
-//! closed for what cannot be answered (a message that is not of this protocol), for a missing or
-//! late token, and for a client that ignores flow control.
+//! An invalid request is answered with an error, and the connection stays open. The connection is closed after a message that
+//! cannot be answered because it is not of this protocol, without a token in time where one is required, and if the client
+//! exceeds the window of a publisher.
 
 mod outcomes;
 mod requests;
@@ -46,20 +46,23 @@ use crate::message::{Reply, Request, binary};
 pub(crate) struct MuxSession {
     shared: Arc<Shared>,
     caller: Arc<Caller>,
-    /// The agent of the path: the default of `start`.
+    /// The agent that the path of the connection names: the default of `start`.
     agent: Option<String>,
     encoding: Encoding,
-    /// Set until the first message: only that may contain a token.
-    fresh: bool,
-    /// Set until a token arrives, if the caller needs one.
-    owes_token: bool,
-    /// Set while the service checks a token: no request is read meanwhile.
+    /// Set until the first message, the only one that may be `auth`.
+    is_fresh: bool,
+    /// Set until a token arrives, if one is required.
+    awaits_token: bool,
+    /// Set while the service verifies a token: no message is read meanwhile.
     is_checking: bool,
+    /// The requests in progress.
     work: FuturesUnordered<BoxFuture<'static, Outcome>>,
-    /// The number of pending starts and watches: they will become subscriptions.
+    /// The number of starts and watches in progress, which count as subscriptions.
     opening: usize,
     subscriptions: Subscriptions,
+    /// The publishers by reference.
     publishers: HashMap<String, Publisher>,
+    /// Replies that are not written yet.
     replies: VecDeque<Reply>,
     quotas: Quotas,
 }
@@ -67,9 +70,9 @@ pub(crate) struct MuxSession {
 /// The outcome of a request.
 enum Outcome {
     Answered(Reply),
-    /// The caller with the result of its authentication.
-    Checked(Box<Caller>),
-    /// A run to watch.
+    /// A token was verified: the caller with its proof.
+    Authenticated(Box<Caller>),
+    /// A run was started, or a watch was accepted.
     Opened {
         reference: String,
         run: String,
@@ -78,17 +81,20 @@ enum Outcome {
         /// The number after which the events start; `None` for a run that was just started.
         after: Option<u64>,
     },
-    /// A refused start or watch.
+    /// A start or watch was refused.
     NotOpened(Reply),
+    /// A publisher was accepted.
     Publishing {
         reference: String,
         feeder: Feeder,
     },
+    /// A publisher was refused.
     NotPublishing {
         reference: String,
         error: ServiceError,
     },
-    Fed {
+    /// A publisher has made one step.
+    Stepped {
         reference: String,
         step: Step,
         feeder: Feeder,
@@ -105,12 +111,12 @@ impl MuxSession {
         quotas: Quotas,
     ) -> Self {
         Self {
-            owes_token: shared.requires_token(&caller, agent.as_deref()),
+            awaits_token: shared.requires_token(&caller, agent.as_deref()),
             shared,
             caller,
             agent,
             encoding,
-            fresh: true,
+            is_fresh: true,
             is_checking: false,
             work: FuturesUnordered::new(),
             opening: 0,
@@ -121,25 +127,26 @@ impl MuxSession {
         }
     }
 
-    /// Checks that a token precedes all other requests where one is needed, then dispatches the request.
+    /// Dispatches a request, if a required token precedes it and the caller's quota admits it.
     fn handle_request(&mut self, request: Request<'_>, message: &Bytes) -> Result<(), CloseReason> {
-        let fresh = std::mem::replace(&mut self.fresh, false);
+        let is_first = std::mem::replace(&mut self.is_fresh, false);
         if let Request::Auth { token } = request {
-            if !fresh {
+            if !is_first {
                 return Err(CloseReason::new(
                     CloseReason::BAD_MESSAGE,
                     "`auth` must be the first message: connect again",
                 ));
             }
-            self.owes_token = false;
+            self.awaits_token = false;
             self.authenticate(token);
             return Ok(());
         }
-        if self.owes_token {
-            let reason = "bring a token: in the request, or in `auth` as the first message";
+        if self.awaits_token {
+            let reason =
+                "a token is required: send it in the upgrade request, or in `auth` as the first message";
             return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, reason));
         }
-        // A refused request has no effect: the quota is counted before the service is called.
+        // The quota is checked before the service is called, so a refused request has no effect.
         if let Err(error) = self.admit(&request) {
             let (reference, run) = request.about();
             self.replies.push_back(Reply::refusal(reference, run, error));
@@ -182,11 +189,11 @@ impl Session for MuxSession {
         match Request::parse(text, self.shared.config.limits.json_depth) {
             Ok(request) => self.handle_request(request, text.as_ref()),
             Err(RequestError::Foreign(problem)) => Err(CloseReason::new(CloseReason::BAD_MESSAGE, problem)),
-            Err(RequestError::Refused { .. }) if self.owes_token => {
+            Err(RequestError::Refused { .. }) if self.awaits_token => {
                 Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "send a token in `auth` first"))
             }
             Err(RequestError::Refused { reference, message, known }) => {
-                self.fresh = false;
+                self.is_fresh = false;
                 let code = if known { "invalid" } else { "unsupported" };
                 self.replies.push_back(Reply::error(reference, code, message));
                 Ok(())
@@ -195,8 +202,8 @@ impl Session for MuxSession {
     }
 
     fn handle_binary(&mut self, data: &Bytes) -> Result<(), CloseReason> {
-        self.fresh = false;
-        if self.owes_token {
+        self.is_fresh = false;
+        if self.awaits_token {
             return Err(CloseReason::new(CloseReason::UNAUTHENTICATED, "send a token in `auth` first"));
         }
         let Some((reference, number, at)) = binary::read_payload(data) else {
@@ -208,7 +215,7 @@ impl Session for MuxSession {
 
     fn poll_work(&mut self, cx: &mut Context<'_>) -> bool {
         let mut progress = false;
-        // Bounded by the queue of replies: a client that does not read its replies gets no more work done.
+        // Bounded by the queue of replies: requests of a client that does not read its replies are not polled.
         while self.replies.len() < self.shared.config.limits.replies {
             match std::pin::Pin::new(&mut self.work).poll_next(cx) {
                 Poll::Ready(Some(outcome)) => self.handle_outcome(outcome),
@@ -247,17 +254,17 @@ impl Session for MuxSession {
         &self.caller
     }
 
-    fn owes_token(&self) -> bool {
-        self.owes_token
+    fn awaits_token(&self) -> bool {
+        self.awaits_token
     }
 
-    fn finished(&self) -> Option<CloseReason> {
+    fn close_reason(&self) -> Option<CloseReason> {
         refusal_of(&self.caller)
     }
 
-    fn owed(&self) -> Option<(Duration, CloseReason)> {
+    fn first_message_limit(&self) -> Option<(Duration, CloseReason)> {
         let reason = || CloseReason::new(CloseReason::UNAUTHENTICATED, "no token in time");
-        self.owes_token.then(|| (self.shared.config.timeouts.token, reason()))
+        self.awaits_token.then(|| (self.shared.config.timeouts.token, reason()))
     }
 }
 
@@ -267,7 +274,7 @@ fn write_reply(batch: &mut Batch, reply: &Reply) {
     batch.end_message(false);
 }
 
-/// Returns the message after the last event of a run.
+/// Returns the reply that follows the last event of a run.
 fn final_reply(ending: Ending) -> Reply {
     let Ending { reference, run, number, complete } = ending;
     if complete {

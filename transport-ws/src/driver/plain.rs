@@ -33,7 +33,7 @@ pub(crate) struct PlainSession {
     shared: Arc<Shared>,
     caller: Arc<Caller>,
     agent: String,
-    owes_token: bool,
+    awaits_token: bool,
     state: State,
 }
 
@@ -51,8 +51,8 @@ enum State {
 impl PlainSession {
     /// Returns the state of a connection for one run of `agent`, which the first message starts.
     pub(crate) fn new(shared: Arc<Shared>, caller: Arc<Caller>, agent: String) -> Self {
-        let owes_token = shared.requires_token(&caller, Some(&agent));
-        Self { shared, caller, agent, owes_token, state: State::Waiting }
+        let awaits_token = shared.requires_token(&caller, Some(&agent));
+        Self { shared, caller, agent, awaits_token, state: State::Waiting }
     }
 
     /// Watches the run that was started; its payloads are sent without envelope.
@@ -138,11 +138,11 @@ impl Session for PlainSession {
         &self.caller
     }
 
-    fn owes_token(&self) -> bool {
-        self.owes_token
+    fn awaits_token(&self) -> bool {
+        self.awaits_token
     }
 
-    fn finished(&self) -> Option<CloseReason> {
+    fn close_reason(&self) -> Option<CloseReason> {
         if let Some(refused) = refusal_of(&self.caller) {
             return Some(refused);
         }
@@ -152,9 +152,9 @@ impl Session for PlainSession {
         }
     }
 
-    fn owed(&self) -> Option<(Duration, CloseReason)> {
+    fn first_message_limit(&self) -> Option<(Duration, CloseReason)> {
         let rules = &self.shared.config;
-        if self.owes_token {
+        if self.awaits_token {
             // A plain client has no message for a token, so there is nothing to wait for.
             let reason = "bring a token: header Authorization, or subprotocols aqueduct.v1.plain and aqueduct.bearer.…";
             return Some((Duration::ZERO, CloseReason::new(CloseReason::UNAUTHENTICATED, reason)));

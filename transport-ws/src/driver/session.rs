@@ -24,8 +24,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns `true` if the caller must bring a token before anything else: it showed neither a token nor a certificate that
-    /// proves something, and the service admits no anonymous caller.
+    /// Returns `true` if the caller must send a token before anything else: its request has neither a token nor an accepted
+    /// certificate, and the service admits no anonymous caller.
     pub(crate) fn requires_token(&self, caller: &Caller, agent: Option<&str>) -> bool {
         let has_certificate = caller.certificate.is_some() && !matches!(caller.proof, Proof::Refused(_));
         let is_anonymous = caller.token.is_none() && !has_certificate;
@@ -45,7 +45,7 @@ pub(crate) fn identity_of(caller: &Caller) -> Option<&Arc<Identity>> {
     }
 }
 
-/// Returns why a connection closes whose token, or certificate, proves nothing: none of its requests would be answered.
+/// Returns the close reason for a caller whose token was refused: the service would refuse all its requests.
 pub(crate) fn refusal_of(caller: &Caller) -> Option<CloseReason> {
     match &caller.proof {
         Proof::Refused(error) if caller.token.is_some() => Some(CloseReason::from(error)),
@@ -78,15 +78,16 @@ pub(crate) trait Session: Send {
         identity_of(self.caller())
     }
 
-    /// The caller, as far as it is known.
+    /// Returns the caller: without a verified identity until its token was checked.
     fn caller(&self) -> &Caller;
 
-    /// Returns `true` if the caller still has to bring a token.
-    fn owes_token(&self) -> bool;
+    /// Returns `true` until the caller sends a token, if one is required.
+    fn awaits_token(&self) -> bool;
 
-    /// Why the connection is to be closed, once all was sent.
-    fn finished(&self) -> Option<CloseReason>;
+    /// Returns why the connection must be closed as soon as all messages are sent. Returns `None` while it stays open.
+    fn close_reason(&self) -> Option<CloseReason>;
 
-    /// Returns the time after the upgrade within which the peer must send its first message, and the close reason otherwise.
-    fn owed(&self) -> Option<(Duration, CloseReason)>;
+    /// Returns the time after the upgrade within which the peer must send its token or first message, and the close reason if it
+    /// does not. Returns `None` if the peer need not send anything.
+    fn first_message_limit(&self) -> Option<(Duration, CloseReason)>;
 }

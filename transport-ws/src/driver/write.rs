@@ -96,7 +96,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
                     self.outbox.push_back(Message::Ping(bytes::Bytes::new()));
                 }
                 session.poll_fill(cx, &mut self.batch);
-                if let (true, Some(reason)) = (self.batch.is_empty(), session.finished()) {
+                if let (true, Some(reason)) = (self.batch.is_empty(), session.close_reason()) {
                     // A run that was handed over continues on another replica.
                     let is_handed_over =
                         self.end.stage != EndStage::Serving && reason.code == CloseReason::INTERNAL;
@@ -111,7 +111,7 @@ impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
                 let Some(reason) = frame.take() else { return false };
                 self.outbox.push_back(Message::Close(Some(reason.frame())));
             }
-            Phase::Leaving | Phase::Done => return false,
+            Phase::PeerClosing | Phase::Done => return false,
         }
         !self.outbox.is_empty()
     }

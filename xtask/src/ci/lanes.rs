@@ -89,7 +89,7 @@ impl<'scope> Lane<'scope> {
     ) -> Result<Self> {
         std::fs::write(&log, "").with_context(|| format!("cannot write {}", log.display()))?;
         let is_over = Arc::new(AtomicBool::new(false));
-        let (over, project) = (Arc::clone(&is_over), project.beside(log.clone()));
+        let (over, project) = (Arc::clone(&is_over), project.in_background(log.clone()));
         let running = scope.spawn(move || {
             let mut passed = Passed::default();
             let outcome = run_until(&project, &steps, &mut passed, &over);

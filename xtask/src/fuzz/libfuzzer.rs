@@ -146,7 +146,7 @@ fn lead(
             format!("-artifact_prefix={}/crash-{name}-", folder.display()),
         ])
         .env("AQUEDUCT_FUZZ_TARGET", name)
-        .beside(log.clone())
+        .in_background(log.clone())
         .run();
     // A panic message need not be UTF-8.
     let printed = std::fs::read(&log).with_context(|| format!("cannot read {}", log.display()))?;

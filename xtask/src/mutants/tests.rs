@@ -5,9 +5,9 @@
 use super::find::places;
 use super::weave::{Mutant, Weaver};
 
-fn woven(text: &str, left_out: &[usize]) -> (String, Vec<Mutant>) {
-    let left_out = left_out.iter().copied().collect();
-    let mut weaver = Weaver::new("a.rs", text, places(text).unwrap(), 1, &left_out);
+fn woven(text: &str, excluded: &[usize]) -> (String, Vec<Mutant>) {
+    let excluded = excluded.iter().copied().collect();
+    let mut weaver = Weaver::new("a.rs", text, places(text).unwrap(), 1, &excluded);
     (weaver.weave(), weaver.mutants)
 }
 

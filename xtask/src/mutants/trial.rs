@@ -1,8 +1,8 @@
-//! Builds the woven mutants of a package, and runs its tests once for each.
+//! Builds a package with all its mutants, and runs its tests once for each mutant.
 //!
-//! The package is built in a copy of the tree, into a target folder of its own: cargo names a crate by its path in the workspace, so
-//! in a shared folder the mutated crate would take the place of the real one. A mutant that does not compile is left out, and the build
-//! is repeated.
+//! One build contains all mutants; an environment variable selects the one that is active (see `weave`). The package is built in a
+//! copy of the tree, into a target folder of its own: cargo identifies a crate by its path in the workspace, so in a shared folder
+//! the mutated crate would replace the real one. Mutants that do not compile are excluded, and the build is repeated.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,25 +20,27 @@ use super::weave::{Mutant, SWITCH, Weaver};
 use crate::invocation::Invocation;
 use crate::project::Project;
 
-/// The most builds of one package: each leaves out what did not compile in the last.
+/// The most builds of one package: each excludes the mutants that did not compile in the build before.
 const ROUNDS: usize = 12;
 
-/// The time after which the tests of a mutant count as hanging, which detects it.
+/// The time after which tests with a mutant count as hanging. A mutant that makes a test hang is detected.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A copy of the tree with mutants of one package.
+/// The mutants of one package, in a copy of the tree.
 pub(super) struct Trial<'p> {
     project: &'p Project,
     subject: &'p Subject,
+    /// The folder of the copy.
     tree: PathBuf,
-    /// Mutants that do not compile, or were not selected.
-    left_out: BTreeSet<usize>,
+    /// The numbers of mutants that do not compile.
+    excluded: BTreeSet<usize>,
     mutants: Vec<Mutant>,
+    /// The built test programs.
     programs: Vec<PathBuf>,
 }
 
 impl<'p> Trial<'p> {
-    /// Copies the tree, and finds the mutants of the subject.
+    /// Copies the tree. [`weave`](Self::weave) adds the mutants.
     pub(super) fn new(project: &'p Project, subject: &'p Subject) -> Result<Self> {
         let tree = project.metadata()?.target_directory()?.join("mutants/tree");
         let files = Invocation::new("git", project.root())
@@ -46,7 +48,7 @@ impl<'p> Trial<'p> {
             .output()?;
         for file in files.lines() {
             let from = project.root().join(file);
-            // Links and files that were deleted are no part of a build.
+            // Deleted files that git still lists, and links to folders, cannot be read and are not part of a build.
             if let Ok(content) = std::fs::read(&from) {
                 write(&tree.join(file), &content)?;
             }
@@ -55,21 +57,21 @@ impl<'p> Trial<'p> {
             project,
             subject,
             tree,
-            left_out: BTreeSet::new(),
+            excluded: BTreeSet::new(),
             mutants: Vec::new(),
             programs: Vec::new(),
         };
         Ok(trial)
     }
 
-    /// Writes all mutants but those that were left out, and returns them.
+    /// Writes the files of the subject with all mutants that are not excluded, and returns these mutants.
     pub(super) fn weave(&mut self) -> Result<&[Mutant]> {
         self.mutants.clear();
         let mut next = 1;
         for file in self.files()? {
             let text = self.read(&file)?;
             let places = find::places(&text).with_context(|| file.clone())?;
-            let mut weaver = Weaver::new(&file, &text, places, next, &self.left_out);
+            let mut weaver = Weaver::new(&file, &text, places, next, &self.excluded);
             let woven = weaver.weave();
             next = weaver.next_number();
             let mutants = weaver.mutants;
@@ -82,12 +84,13 @@ impl<'p> Trial<'p> {
         Ok(&self.mutants)
     }
 
+    /// Returns the text of a file of the original tree.
     fn read(&self, file: &str) -> Result<String> {
         let path = self.project.root().join(file);
         std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
     }
 
-    /// Returns the files of the subject; a folder stands for the files in it that are no tests.
+    /// Returns the paths of the subject's files. A folder means all Rust files in it except `tests.rs`.
     fn files(&self) -> Result<Vec<String>> {
         let mut files = Vec::new();
         for name in self.subject.files {
@@ -110,7 +113,7 @@ impl<'p> Trial<'p> {
         Ok(files)
     }
 
-    /// Builds the tests; leaves mutants out until they compile. Returns the mutants.
+    /// Builds the tests, and excludes mutants until the rest compiles. Returns the mutants of the successful build.
     pub(super) fn build(&mut self) -> Result<&[Mutant]> {
         for _ in 0..ROUNDS {
             self.weave()?;
@@ -124,18 +127,19 @@ impl<'p> Trial<'p> {
                 ensure!(!self.programs.is_empty(), "{} has no tests", self.subject.package);
                 return Ok(&self.mutants);
             }
-            let before = self.left_out.len();
+            let before = self.excluded.len();
             for (file, line) in messages.iter().flat_map(errors) {
                 let is_here = |mutant: &&Mutant| file.ends_with(&mutant.file) && mutant.lines.contains(&line);
-                self.left_out.extend(self.mutants.iter().filter(is_here).map(|mutant| mutant.number));
+                self.excluded.extend(self.mutants.iter().filter(is_here).map(|mutant| mutant.number));
             }
-            if self.left_out.len() == before {
+            if self.excluded.len() == before {
                 bail!("the mutants do not compile:\n{}\n{printed}", String::from_utf8_lossy(&output.stderr));
             }
         }
         bail!("the mutants of {} do not compile after {ROUNDS} builds", self.subject.package)
     }
 
+    /// Returns the command that builds the tests.
     fn cargo(&self) -> Command {
         let mut call = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
         call.current_dir(&self.tree).args(["test", "--no-run", "--message-format=json", "--all-features"]);
@@ -150,17 +154,17 @@ impl<'p> Trial<'p> {
     fn passes(&self, number: usize, filter: Option<&str>) -> Result<bool> {
         for program in &self.programs {
             let mut call = Command::new(program);
-            // Where cargo starts tests, so that they find their fixtures.
+            // cargo starts tests in the folder of their package; fixtures are found relative to it.
             call.current_dir(self.tree.join(self.subject.folder)).args(filter);
             call.args(["--quiet", "--test-threads=4"]).env("AQUEDUCT_MUTANT", number.to_string());
             call.env("PROPTEST_CASES", "64").env("CARGO_MANIFEST_DIR", self.tree.join(self.subject.folder));
             call.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = call.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-            let begun = Instant::now();
+            let started = Instant::now();
             let status = loop {
                 match child.try_wait()? {
                     Some(status) => break Some(status),
-                    None if begun.elapsed() > TIMEOUT => break None,
+                    None if started.elapsed() > TIMEOUT => break None,
                     None => std::thread::sleep(Duration::from_millis(5)),
                 }
             };
@@ -175,7 +179,7 @@ impl<'p> Trial<'p> {
         Ok(true)
     }
 
-    /// Runs the tests for each mutant, those of its module first, and returns the mutants that none detects.
+    /// Runs the tests for each mutant, the tests of its module first, and returns the mutants that no test detects.
     pub(super) fn run(&self, jobs: usize) -> Result<Vec<Mutant>> {
         ensure!(self.passes(0, None)?, "the tests of {} fail without a mutant", self.subject.package);
         let (next, missed) = (Mutex::new(self.mutants.iter()), Mutex::new(Vec::new()));
@@ -199,12 +203,12 @@ impl<'p> Trial<'p> {
     }
 }
 
-/// Returns the first module of a file below `src`.
+/// Returns the name of the top-level module of a file, by which its tests are filtered.
 fn module(file: &str) -> Option<&str> {
     file.split("/src/").nth(1)?.split(['/', '.']).next()
 }
 
-/// Returns the files and lines of an error of the compiler.
+/// Returns the files and lines of a compiler message, if it is an error.
 fn errors(message: &Value) -> Vec<(String, usize)> {
     let Some(message) = message.get("message").filter(|message| message["level"] == "error") else {
         return Vec::new();
@@ -216,7 +220,7 @@ fn errors(message: &Value) -> Vec<(String, usize)> {
     spans.filter_map(place).collect()
 }
 
-/// Writes a file if its content differs: cargo builds again what is newer.
+/// Writes a file only if its content differs, because cargo builds newer files again.
 fn write(path: &Path, content: &[u8]) -> Result<()> {
     if std::fs::read(path).is_ok_and(|old| old == content) {
         return Ok(());

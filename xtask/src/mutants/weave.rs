@@ -42,20 +42,20 @@ pub(super) struct Weaver<'t> {
     places: Vec<Place>,
     next: usize,
     pub(super) mutants: Vec<Mutant>,
-    left_out: &'t BTreeSet<usize>,
+    excluded: &'t BTreeSet<usize>,
 }
 
 impl<'t> Weaver<'t> {
-    /// Returns a weaver that numbers the mutants of a file from `first`, and leaves some of them out.
+    /// Returns a weaver that numbers the mutants of a file from `first`, and does not write those in `excluded`.
     pub(super) fn new(
         file: &'t str,
         text: &'t str,
         mut places: Vec<Place>,
         first: usize,
-        left_out: &'t BTreeSet<usize>,
+        excluded: &'t BTreeSet<usize>,
     ) -> Self {
         places.sort_by_key(|place| (place.part.start, std::cmp::Reverse(place.part.end)));
-        Self { text, file, places, next: first, mutants: Vec::new(), left_out }
+        Self { text, file, places, next: first, mutants: Vec::new(), excluded }
     }
 
     /// Returns the text with all mutants.
@@ -158,7 +158,7 @@ impl<'t> Weaver<'t> {
         let number = self.next;
         self.next += 1;
         if (text.contains('\n') && (text.contains("//") || text.contains("\\\n")))
-            || self.left_out.contains(&number)
+            || self.excluded.contains(&number)
         {
             return None;
         }

@@ -16,9 +16,9 @@ use super::push::Courier;
 /// The host of the server of one agent.
 pub(super) struct HostOf {
     pub(super) cards: Arc<dyn Cards>,
-    /// The name of the agent: its tokens may change while its tasks exist.
+    /// The name of the agent, by which each request is authenticated: the agent's tokens may change while its tasks exist.
     pub(super) agent: String,
-    pub(super) sources: Sources,
+    pub(super) clock_and_ids: ClockAndIds,
     pub(super) log: Option<Arc<dyn TaskLog>>,
 }
 
@@ -28,7 +28,7 @@ impl Host for HostOf {
     }
 
     fn now(&self) -> Timestamp {
-        (self.sources.clock)()
+        (self.clock_and_ids.clock)()
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
@@ -36,7 +36,7 @@ impl Host for HostOf {
     }
 
     fn new_id(&self) -> String {
-        (self.sources.ids)()
+        (self.clock_and_ids.ids)()
     }
 
     fn identify(&self, caller: &Caller) -> Result<String, ServiceError> {
@@ -54,13 +54,13 @@ impl Host for HostOf {
 
 /// The clock of the servers, and their generator of ids. All agents share them.
 #[derive(Clone)]
-pub(super) struct Sources {
+pub(super) struct ClockAndIds {
     pub(super) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(super) ids: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
 /// The clock of the system, and ids that cannot be guessed.
-impl Default for Sources {
+impl Default for ClockAndIds {
     fn default() -> Self {
         let ids = Ids::default();
         Self { clock: Arc::new(aqueduct_runs::now), ids: Arc::new(move || ids.next()) }

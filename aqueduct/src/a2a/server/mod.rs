@@ -1,12 +1,13 @@
 //! Serves agents over A2A: card, JSON-RPC and HTTP+JSON below `/a2a/{name}`, gRPC beside them, both versions.
 //!
 //! ```text
-//! HTTP request ──► admitted? ──► AgentServer of the agent ──► HttpAnswer ──► response
-//! gRPC call ─────► agent of the call ─────▲
+//! HTTP request ──► admit ──────────► AgentServer of the agent ──► HttpAnswer ──► HTTP response
+//! gRPC call ─────► agent_of_call ─────────▲ └──────────────────────────────────► gRPC response
 //! ```
 //!
-//! The adapter's [`AgentServer`] computes responses; this module provides its runtime (`HostOf`), the addresses of its
-//! card, and the conversion of responses to HTTP. A host configures its agents by [`Cards`].
+//! The adapter's [`AgentServer`] computes responses; this module provides its runtime (`HostOf`), the addresses in its
+//! card, and the conversion of responses to HTTP. The program that embeds this crate, the host, configures its agents by
+//! [`Cards`].
 
 mod card;
 #[cfg(feature = "grpc")]
@@ -37,12 +38,12 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
 pub use card::{Card, OwnCards};
-use host::{HostOf, Sources};
+use host::{ClockAndIds, HostOf};
 use log::{Couriers, TasksInLog};
 pub use push::Courier;
 use serde_json::{Map, Value};
 
-/// The segment of `/a2a/.well-known/agent-card.json` in the place where other paths name an agent.
+/// The segment of the path `/a2a/.well-known/agent-card.json` where other paths have the name of an agent.
 pub const WELL_KNOWN: &str = ".well-known";
 
 /// The path prefix of A2A.
@@ -56,13 +57,13 @@ pub trait Cards: Send + Sync + 'static {
     /// Returns the card of `agent`, to which [`Servers`] adds the addresses. Returns `None` if there is no such agent.
     fn card(&self, agent: &str) -> Option<CardConfig>;
 
-    /// Returns the address of the server for clients of `agent` whose requests name `host`.
+    /// Returns the base address to put into the card of `agent`, for a client whose request has the header `host`.
     fn base(&self, agent: &str, host: Option<&str>) -> String;
 
-    /// Returns how the agent is served. Called once per agent: its tasks outlive a change of configuration.
+    /// Returns how `agent` is served. Called once per agent: its server and tasks outlive a change of configuration.
     fn server_config(&self, agent: &str) -> ServerConfig;
 
-    /// Returns the principal of `caller` at `agent`, in its stored form.
+    /// Returns the principal of `caller` at `agent`, in the form in which logs store it.
     ///
     /// # Errors
     ///
@@ -86,12 +87,13 @@ pub trait Cards: Send + Sync + 'static {
 pub struct Servers {
     service: Arc<dyn RunService>,
     cards: Arc<dyn Cards>,
-    sources: Sources,
-    /// Created by the first call, and kept: an agent that is configured again keeps its tasks.
+    clock_and_ids: ClockAndIds,
+    /// The server of each agent, created by its first call. An agent whose configuration is reloaded keeps its server and tasks.
     by_name: Arc<Mutex<HashMap<String, AgentServer>>>,
-    /// The log in which tasks are found; `None` if each server knows only its own.
+    /// The run log in which tasks are found; `None` if each server knows only the tasks of this process.
     log: Option<Arc<dyn TaskLog>>,
-    /// Held for the couriers of the engine, as long as a clone exists.
+    /// The engine delivers push notifications through a weak reference to these servers ([`Couriers`]): this keeps it valid as
+    /// long as a clone exists.
     _couriers: Option<Arc<Self>>,
     /// The agent that is also served at `/`.
     root: Option<Arc<str>>,
@@ -104,12 +106,12 @@ impl fmt::Debug for Servers {
 }
 
 impl Servers {
-    /// Returns servers for the agents of `cards`, whose runs `service` starts. Only this process knows their tasks.
+    /// Returns servers for the agents of `cards`. `service` starts their runs, and only this process knows their tasks.
     pub fn new(service: Arc<dyn RunService>, cards: Arc<dyn Cards>) -> Self {
         Self {
             service,
             cards,
-            sources: Sources::default(),
+            clock_and_ids: ClockAndIds::default(),
             by_name: Arc::default(),
             log: None,
             _couriers: None,
@@ -117,32 +119,32 @@ impl Servers {
         }
     }
 
-    /// Returns servers for the agents of `cards`, whose runs `runs` starts. Their tasks are stored in its log.
+    /// Returns servers for the agents of `cards`. `runs` starts their runs, and its log stores their tasks.
     pub fn of_runs(runs: &Runs, cards: Arc<dyn Cards>) -> Self {
         let log: Arc<dyn TaskLog> = Arc::new(TasksInLog(runs.clone()));
         let engine = runs.clone();
-        let sources = Sources { clock: Arc::new(move || engine.now()), ..Sources::default() };
-        let servers = Self { log: Some(log), sources, ..Self::new(Arc::new(runs.clone()), cards) };
-        // The engine outlives its servers and must not hold them.
+        let clock_and_ids = ClockAndIds { clock: Arc::new(move || engine.now()), ..ClockAndIds::default() };
+        let servers = Self { log: Some(log), clock_and_ids, ..Self::new(Arc::new(runs.clone()), cards) };
+        // The engine may outlive its servers, so it gets a weak reference.
         let shared = Arc::new(servers.clone());
         runs.handle_errands(log::PUSH, Arc::new(Couriers(Arc::downgrade(&shared))));
         Self { _couriers: Some(shared), ..servers }
     }
 
-    /// Takes the ids of tasks and contexts from `ids`, for hosts whose runs must be repeatable. By default ids cannot be
+    /// Sets the generator of the ids of tasks and contexts, for hosts that need repeatable ids. By default ids cannot be
     /// guessed. Must be called before the first request.
     pub fn with_ids(mut self, ids: impl Fn() -> String + Send + Sync + 'static) -> Self {
-        self.sources.ids = Arc::new(ids);
+        self.clock_and_ids.ids = Arc::new(ids);
         self
     }
 
-    /// Serves the agent at `/` too.
+    /// Serves the agent `name` at `/` too.
     pub fn with_root(mut self, name: Option<&str>) -> Self {
         self.root = name.map(Into::into);
         self
     }
 
-    /// Returns the agent at `/`.
+    /// Returns the name of the agent that is also served at `/`.
     pub fn root(&self) -> Option<&str> {
         self.root.as_deref()
     }
@@ -156,8 +158,7 @@ impl Servers {
         })
     }
 
-    /// Returns the routes of all agents, including those that are added later. A layer around them handles every
-    /// request before this server.
+    /// Returns the routes of all agents, including those that are added later.
     pub fn router_of_all(&self) -> Router {
         let servers = self.clone();
         let answer = async move |Path(path): Path<HashMap<String, String>>, request: Request| {
@@ -167,9 +168,9 @@ impl Servers {
         routes("{name}", answer)
     }
 
-    /// Returns the agent whose card `GET /a2a/.well-known/agent-card.json` requests: clients that resolve the
-    /// well-known path relative to `/a2a/{name}` send it. It is the only agent, the one at `/`, or the only one that
-    /// the caller may use.
+    /// Returns the agent whose card a request `GET /a2a/.well-known/agent-card.json` means, which clients send that resolve
+    /// the well-known path relative to `/a2a/{name}`. That is the only agent, or the agent at `/`, or the only agent that the
+    /// caller may use. Returns `None` if there are several.
     pub fn looked_up(&self, parts: &Parts) -> Option<String> {
         let names = self.cards.names();
         if let [name] = names.as_slice() {
@@ -183,7 +184,7 @@ impl Servers {
         allowed.next().filter(|_| allowed.next().is_none())
     }
 
-    /// Handles a request below `/a2a/{name}`, or below `/` for the agent there.
+    /// Handles a request to the agent `name`, below `/a2a/{name}` or below `/`.
     pub async fn answer(&self, name: &str, request: Request) -> Response {
         if name == WELL_KNOWN {
             return self.answer_look_up(request).await;
@@ -216,11 +217,11 @@ impl Servers {
         Box::pin(self.answer(&name, Request::from_parts(parts, body))).await
     }
 
-    /// Returns the card of an agent, with addresses that the sender of a request can reach. Returns `None` if there is
-    /// no such agent.
+    /// Returns the card of an agent, with addresses at the host that the request `parts` was sent to. Returns `None` if there
+    /// is no such agent.
     pub fn card(&self, name: &str, parts: &Parts) -> Option<CardConfig> {
-        let named = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        self.card_at(name, named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)))
+        let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        self.card_at(name, host.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)))
     }
 
     /// Returns the card of an agent for requests to `host`: its interfaces, tenant and signature.
@@ -237,7 +238,7 @@ impl Servers {
             card.interfaces.retain(|(binding, _)| rank(binding).is_some());
             card.interfaces.sort_by_key(|(binding, _)| rank(binding));
         }
-        // gRPC has no path that would name the agent.
+        // A gRPC call has no path with the name of the agent, so clients send the name as the tenant.
         card.grpc_tenant = if self.cards.names().len() == 1 { String::new() } else { name.to_owned() };
         if let (Some(signer), Value::Object(shown)) = (self.cards.signer(), card.to_json()) {
             card.signature = signer.signature_of(&shown);
@@ -245,14 +246,14 @@ impl Servers {
         Some(card)
     }
 
-    /// Signs the card of a proxied agent: its own signatures were made for another card.
+    /// Signs the card of a proxied agent, whose own signatures do not match the changed card.
     pub fn sign(&self, card: &mut Map<String, Value>) {
         if let Some(signer) = self.cards.signer() {
             signer.sign(card);
         }
     }
 
-    /// Returns the refusal of a call to an agent that does not exist.
+    /// Returns the refusal of a call to an agent that does not exist: that of authentication, if the caller fails it.
     fn no_such_agent(&self, caller: &Caller, name: &str) -> ServiceError {
         let refused = self.cards.authenticate(caller, name).err();
         refused.unwrap_or_else(|| ServiceError::new(RefusalKind::NotFound, "there is no such agent"))
@@ -261,16 +262,16 @@ impl Servers {
     /// Returns the server of an agent; creates it on the first call.
     fn server(&self, name: &str) -> AgentServer {
         let make = || {
-            let (cards, sources) = (Arc::clone(&self.cards), self.sources.clone());
+            let (cards, clock_and_ids) = (Arc::clone(&self.cards), self.clock_and_ids.clone());
             let config = self.cards.server_config(name);
-            let host = HostOf { cards, agent: name.to_owned(), sources, log: self.log.clone() };
+            let host = HostOf { cards, agent: name.to_owned(), clock_and_ids, log: self.log.clone() };
             AgentServer::new(name.to_owned(), Arc::clone(&self.service), Arc::new(host), config)
         };
         let mut servers = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         servers.entry(name.to_owned()).or_insert_with(make).clone()
     }
 
-    /// Refuses callers before the body is read.
+    /// Authenticates the caller, except for a public card, and then reads the body.
     async fn admit(&self, name: &str, request: Request) -> Result<(Parts, bytes::Bytes), Refusal> {
         let (parts, body) = request.into_parts();
         let is_card = below_mount(parts.uri.path()).starts_with("/.well-known/");
@@ -281,13 +282,13 @@ impl Servers {
     }
 }
 
-/// Returns the address of the card of `name` for a request that names no agent.
+/// Returns the address of the card of `name`, for a request to `/a2a/.well-known/…` that names no agent.
 pub fn look_up_uri(uri: &http::Uri, name: &str) -> Option<http::Uri> {
     let rest = uri.path().strip_prefix(MOUNT)?;
     format!("{MOUNT}{name}/{rest}").parse().ok()
 }
 
-/// Returns the refusal of a request for a card that names no agent, if there are several.
+/// Returns the refusal of a request for a card that does not name one of several agents.
 pub fn several_agents() -> Refusal {
     let message = "this server has several agents: look the card up at `/a2a/{name}/.well-known/agent-card.json`, for \
                    example by a base address that ends with a slash";
@@ -330,7 +331,7 @@ fn response(answer: HttpAnswer) -> Response {
     };
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in answer.headers {
-        // Extensions are echoed, and a header that was received can be sent.
+        // The values are constants, or extensions that the client sent in a valid header: none is lost here.
         if let Ok(value) = HeaderValue::from_str(&value) {
             response.headers_mut().insert(HeaderName::from_static(name), value);
         }

@@ -1,15 +1,17 @@
-//! A remote AG-UI agent.
+//! [`RemoteAgent`]: an AG-UI agent at another address, as an [`Agent`].
 //!
 //! ```text
-//! request ──► POST ──► event stream ──► Decoder ──► events
+//! AgentRequest ──► POST ──► event stream ──► Decoder ──► source events
+//!                                ▲    │ cut
+//!                                └────┘ resumed after the last event id
 //! ```
 //!
-//! A stream that is cut is resumed if the agent can resume (`resume`), which those behind an Aqueduct gateway can. Any
-//! other stream without a terminal event ends without one here too: the driver of the run reports the cut. AG-UI has no
+//! A stream that is cut is resumed (`resume`) if the agent supports it, as agents behind an Aqueduct gateway do. Any other
+//! stream without a terminal event ends without one here too, and the driver of the run reports the cut. AG-UI has no
 //! cancel request, so a cancel closes the connection.
 //!
-//! The run of such an agent also survives its owner (`takeover`): the log holds the id of the run at the agent, and behind each
-//! append the event id up to which the stream was decoded.
+//! The run of an agent that can resume also survives its owner (`takeover`): the log holds the id of the run at the agent, and
+//! with each append the event id up to which the stream was decoded.
 
 mod resume;
 mod takeover;
@@ -42,7 +44,7 @@ use crate::remote::{AgentHealth, Connection, RemoteSettings, failure_of, invalid
 use resume::{Missed, Position};
 use takeover::{RemoteRun, Replay};
 
-/// Events of one read that are decoded before the first is returned.
+/// Source events after which the decoding of one read pauses, to return them.
 const EVENTS_TOGETHER: usize = 128;
 
 /// An AG-UI agent at another address, as an [`Agent`]. Clones share connections.
@@ -68,7 +70,7 @@ pub struct RemoteAgent {
 struct Shared {
     connection: Connection,
     url: String,
-    /// Set to resume streams that were cut, if the agent supports it.
+    /// Set if streams that were cut are resumed, where the agent supports it.
     resume: bool,
 }
 
@@ -145,8 +147,8 @@ impl Agent for RemoteAgent {
         let run = request.input.run_id.detached();
         let reopening =
             shared.can_resume(&run).then(|| shared.reopening(&request, Position::new(run.clone())));
-        let is_kept = reopening.as_ref().is_some_and(|reopening| reopening.is_kept);
-        let announced = is_kept.then(|| RemoteRun::announced(run).to_checkpoint());
+        let keeps_checkpoints = reopening.as_ref().is_some_and(|reopening| reopening.keeps_checkpoints);
+        let announced = keeps_checkpoints.then(|| RemoteRun::announced(run).to_checkpoint());
         Box::pin(Turn {
             events: announced.into_iter().flatten().collect(),
             state: State::Opening(Box::pin(async move { shared.open(&request).await })),
@@ -170,7 +172,7 @@ impl Agent for RemoteAgent {
     }
 }
 
-/// State of a thread that the next run sends upstream: the ids of the source, and the open interrupts.
+/// The state of a thread that the next input to the agent needs: the agent's own ids, and the open interrupts.
 #[derive(Debug, Default)]
 struct AguiThread {
     ids: IdMap,
@@ -178,7 +180,7 @@ struct AguiThread {
 }
 
 impl AguiThread {
-    /// Converts a reply as text into the form that the source expects, and restores the ids of the source.
+    /// Converts a reply to an interrupt from text to `resume`, and replaces emitted ids by those of the agent.
     fn apply(&self, input: &mut RunInput) {
         resume_from_text(input, self.interrupts.open());
         self.ids.apply(input);
@@ -200,41 +202,43 @@ impl ThreadFold for AguiThread {
     }
 }
 
-/// The events of one run.
+/// The source events of one run.
 struct Turn {
+    /// Decoded events that were not returned yet.
     events: VecDeque<SourceEvent>,
     state: State,
-    /// Created once, because each wait registers a listener.
+    /// Completes when the run is cancelled. Created once, because each such future registers a listener.
     cancelled: BoxFuture<'static, ()>,
     /// The state for resuming, or `None` if a cut ends the run.
     reopening: Option<Reopening>,
-    /// Set while the stream of a run that was taken over repeats what the log holds.
+    /// Set while the stream of a run that was taken over repeats events that the log holds.
     replay: Option<Replay>,
     /// Set for a run that was taken over, until its first new event.
     is_taken_over: bool,
 }
 
-/// Resumes a stream that was cut.
+/// What is needed to resume the stream of a run that was cut.
 struct Reopening {
     shared: Arc<Shared>,
     context: Arc<dyn CallContext>,
     run: RunId,
     position: Position,
     /// Set if the host stores checkpoints and positions.
-    is_kept: bool,
-    /// Set if the host has the checkpoint of a run that the agent knows.
+    keeps_checkpoints: bool,
+    /// Set once the host has received a checkpoint with `known`: the agent has sent an event of the run.
     is_known: bool,
 }
 
 impl Reopening {
-    /// Returns the events that follow those of one read: the position, and the checkpoint once the agent is known to have the
-    /// run.
+    /// Returns the events to append after those of one read: the position, and after the first read the checkpoint that the
+    /// agent has the run.
     fn after_read(&mut self) -> impl Iterator<Item = SourceEvent> + use<> {
-        let position = self.position.last_id().filter(|_| self.is_kept).map(ToString::to_string);
+        let position = self.position.last_id().filter(|_| self.keeps_checkpoints).map(ToString::to_string);
         let is_new = position.is_some() && !std::mem::replace(&mut self.is_known, true);
         let known = is_new.then(|| RemoteRun::known(self.run.clone()).to_checkpoint());
         let position = position.map(|id| SourceEvent::Position(Value::from(id)));
-        // A checkpoint ends the batch of the driver: before the position it would part the events from it.
+        // The driver appends a batch of events at once, and a checkpoint ends the batch: the position comes first, so that it is
+        // in the batch of its events.
         position.into_iter().chain(known.into_iter().flatten())
     }
 }
@@ -243,9 +247,9 @@ impl Reopening {
 enum State {
     Opening(BoxFuture<'static, Result<(RunAgentInput, SseStream), RunFailure>>),
     Streaming(Box<(SseStream, Decoder)>),
-    /// After a cut; the decoder contains the state before it.
+    /// The stream was cut, and an attempt to resume it is in progress. The decoder keeps its state.
     Reopening(BoxFuture<'static, Result<SseStream, Missed>>, Box<Decoder>),
-    /// The last events are queued.
+    /// No more input; queued events are still returned.
     Ended,
 }
 
@@ -292,7 +296,7 @@ impl Stream for Turn {
                         Ok(Read::Ended) => this.state = State::Ended,
                         Ok(Read::Cut(failure)) => this.handle_cut(failure.map(|failure| *failure)),
                         // The events before a failure are returned before it.
-                        Err(failure) => this.end([SourceEvent::Failed(this.named(*failure))]),
+                        Err(failure) => this.end([SourceEvent::Failed(this.final_failure(*failure))]),
                     }
                 }
                 State::Reopening(reopening, ..) => {
@@ -306,7 +310,7 @@ impl Stream for Turn {
 }
 
 impl Turn {
-    /// Ends the turn with this event.
+    /// Ends the turn with this event, after the queued ones.
     fn end(&mut self, last: [SourceEvent; 1]) {
         self.state = State::Ended;
         self.events.extend(last);
@@ -321,7 +325,7 @@ impl Turn {
                 if let Some(reopening) = &mut self.reopening
                     && reopening.position.is_empty()
                 {
-                    reopening.position.note_id(stream.decoder().last_event_id());
+                    reopening.position.set_id(stream.decoder().last_event_id());
                 }
                 Box::new(decoder)
             }
@@ -335,12 +339,14 @@ impl Turn {
         });
         match next {
             Some(next) => self.state = State::Reopening(next, decoder),
-            None => self.events.extend(failure.map(|failure| SourceEvent::Failed(self.named(failure)))),
+            None => {
+                self.events.extend(failure.map(|failure| SourceEvent::Failed(self.final_failure(failure))))
+            }
         }
     }
 
-    /// Returns the failure of a run. That of a takeover before the first new event says that the run was lost.
-    fn named(&self, failure: RunFailure) -> RunFailure {
+    /// Returns the failure to report. Before the first new event of a takeover, it reports that the run was lost.
+    fn final_failure(&self, failure: RunFailure) -> RunFailure {
         if self.is_taken_over { work_lost(&failure) } else { failure }
     }
 
@@ -353,7 +359,7 @@ impl Turn {
                 }
             }
             Err(Missed::Passing(failure)) => self.handle_cut(Some(failure)),
-            Err(Missed::Final(failure)) => self.end([SourceEvent::Failed(self.named(failure))]),
+            Err(Missed::Final(failure)) => self.end([SourceEvent::Failed(self.final_failure(failure))]),
         }
     }
 }
@@ -363,11 +369,11 @@ enum Read {
     More,
     /// The run has ended.
     Ended,
-    /// The stream was cut, with a failure or in the middle of an event.
+    /// The stream was cut: with a failure of the connection, or without one in the middle of an event.
     Cut(Option<Box<RunFailure>>),
 }
 
-/// Decodes the events of one read.
+/// Decodes the events of one read into `events`, and advances the position. While `replay` is set, the decoded events are dropped.
 fn decode(
     first: Result<Event, HttpError>,
     stream: &mut SseStream,
@@ -401,24 +407,27 @@ fn decode(
             None => events.extend(from_payload),
         }
         match read {
-            // A payload that the end of the stream cut in two: the driver of the run reports the cut.
+            // The end of the stream cut the payload: the driver of the run reports the cut.
             Err(_) if !event.terminated => return Ok(Read::Cut(None)),
             Err(error) => return Err(Box::new(invalid(error))),
             Ok(()) if decoder.is_ended() => return Ok(Read::Ended),
             Ok(()) => {}
         }
         if let Some(position) = &mut position {
-            position.note(&event);
+            position.advance(&event);
         }
         next = if events.len() < EVENTS_TOGETHER { stream.ready_event() } else { None };
     }
     Ok(Read::More)
 }
 
-/// Adds the run token to the forwarded properties, which are an object or null in every known client.
-fn with_run_token(given: &Value, token: Option<&str>) -> Value {
-    let mut properties = given.clone();
-    let Some(token) = token.filter(|_| given.is_object() || given.is_null()) else { return properties };
+/// Adds the run token to the forwarded properties, as `aqueduct.run`. Properties that are neither an object nor null, which no
+/// known client sends, are returned unchanged.
+fn with_run_token(forwarded: &Value, token: Option<&str>) -> Value {
+    let mut properties = forwarded.clone();
+    let Some(token) = token.filter(|_| forwarded.is_object() || forwarded.is_null()) else {
+        return properties;
+    };
     let mut own =
         properties.get("aqueduct").filter(|own| own.is_object()).cloned().unwrap_or_else(|| json!({}));
     set(&mut own, "run", token.into());

@@ -67,17 +67,17 @@ impl Position {
     }
 
     /// Records an event that was received completely.
-    pub(super) fn note(&mut self, event: &Event) {
+    pub(super) fn advance(&mut self, event: &Event) {
         self.attempts = 0;
         if let Some(id) = &event.id
             && event.terminated
         {
-            self.note_id(id);
+            self.set_id(id);
         }
     }
 
     /// Records the id with which a stream began, before its first event.
-    pub(super) fn note_id(&mut self, id: &ByteString) {
+    pub(super) fn set_id(&mut self, id: &ByteString) {
         if EventPosition::parse(id).is_some_and(|position| position.run == self.run) {
             self.last_id = Some(id.clone());
         }
@@ -175,10 +175,10 @@ mod tests {
     fn only_ids_of_the_run_count_and_attempts_end() {
         let mut position = Position::new(RunId::from("r"));
         for foreign in ["", "7", "other.3.1", "r"] {
-            position.note_id(&foreign.into());
+            position.set_id(&foreign.into());
             assert!(position.next_attempt().is_none(), "{foreign:?}");
         }
-        position.note_id(&"r.3.1".into());
+        position.set_id(&"r.3.1".into());
         let pauses: Vec<Duration> =
             std::iter::from_fn(|| position.next_attempt()).map(|(_, pause)| pause).collect();
         assert_eq!(pauses.len(), 8);

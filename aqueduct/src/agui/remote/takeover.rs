@@ -94,7 +94,7 @@ impl Shared {
             context: Arc::clone(&request.context),
             run: position.run().clone(),
             position,
-            is_kept: request.keeps_checkpoints,
+            keeps_checkpoints: request.keeps_checkpoints,
             is_known: false,
         }
     }

@@ -244,7 +244,7 @@ async fn tap(
 ) -> Option<Tapped> {
     // A supervisor may call on behalf of other principals, because one supervisor process serves the runs of all users.
     let supervisors = &agent.config.supervisors;
-    let requester = Requester { is_supervisor: supervisors.contains(owner), owner: owner.clone() };
+    let requester = Requester { is_supervisor: supervisors.contains(owner), principal: owner.clone() };
     let found = gateway.tee().relate(&requester, headers, call, |run| gateway.drives(run)).await;
     gateway.metrics().passed(found.as_ref().map(|(_, way)| *way));
     let (caller, way) = found?;

@@ -103,15 +103,15 @@ impl Relay {
         let mut request = question.request.clone();
         request.headers_mut().remove(http::header::CONTENT_LENGTH);
         *request.body_mut() = Bytes::from(body);
-        self.lane.go_on(&message);
+        self.lane.continue_with_reply(&message);
         Some(request)
     }
 
     /// Forwards a stream whose interrupts are raised, event by event.
     ///
     /// An event goes to the lane first, which decides: an interrupt is raised and not forwarded; an event after which
-    /// only the next one shows whether the agent asks is not forwarded; every other event is forwarded. After a reply
-    /// the loop continues with the stream of the agent's response to it.
+    /// only the next one shows whether the agent waits for a reply is not forwarded; every other event is forwarded. After
+    /// a reply the loop continues with the stream of the agent's response to it.
     pub(super) async fn carry_asking(&mut self, stream: Chunks, to: mpsc::Sender<Result<Bytes, HttpError>>) {
         let frame = self.question.as_ref().map_or(0, |question| question.frame);
         let (mut stream, mut is_told, mut is_reply) = (by_event(stream, frame), false, false);
@@ -139,7 +139,7 @@ impl Relay {
                 self.lane.handle_chunk(piece.clone()).await;
             }
             // An unanswered interrupt falls through: its event is forwarded below.
-            if self.lane.asks() {
+            if self.lane.waits_for_reply() {
                 match self.raise(|| idle(&to)).await {
                     Raised::Replied(answer) => {
                         (stream, is_reply) = (by_event(chunks_of(answer), frame), true);
@@ -154,7 +154,7 @@ impl Relay {
                     Raised::Unanswered => {}
                 }
             } else if self.lane.restates() {
-                // The next events show whether the agent asks again.
+                // The next events show whether the agent waits for a reply again.
                 continue;
             }
             for piece in as_rest(piece, is_reply) {

@@ -162,7 +162,7 @@ impl Relay {
             };
             self.take_whole(&head, &bytes).await;
             let whole = Answer::from_parts(head, AnswerBody::Whole(bytes));
-            if !self.lane.asks() {
+            if !self.lane.waits_for_reply() {
                 return Some((to, Ok(whole)));
             }
             answer = match self.raise_whole(&mut to).await {
@@ -198,7 +198,7 @@ impl Relay {
             "a sub-agent compresses its answers although it was asked not to: it is not shown"
         );
         let note = format!("this agent compresses its answer ({coding}), so nothing of it can be shown here");
-        self.lane.handle_note(&note).await;
+        self.lane.handle_notice(&note).await;
         self.compressed = Some(coding);
     }
 

@@ -34,14 +34,14 @@ async fn owned_anchor(
     let handle = Arc::new(RunHandle::new(run.into()));
     let run = (Arc::new(TeeRun::new(tee, &handle)), run.into(), owner.to_owned());
     let anchor = tee.root(run, trace.and_then(trace_id));
-    anchor.note_context(context);
+    anchor.add_context(context);
     anchor.publish().await;
     anchor
 }
 
 /// Relates a call at a replica that drives exactly the runs of its own index.
 async fn related(tee: &Tee, headers: &[(&'static str, &str)], body: &str) -> Option<(Caller, RelateBy)> {
-    let requester = Requester { owner: String::new(), is_supervisor: false };
+    let requester = Requester { principal: String::new(), is_supervisor: false };
     related_for(tee, &requester, headers, body).await
 }
 
@@ -82,7 +82,7 @@ async fn a_call_belongs_to_runs_of_its_own_principal() {
             for (owner, is_supervisor, expected) in
                 [("ann", false, true), ("bob", false, false), ("", false, false), ("sup", true, true)]
             {
-                let requester = Requester { owner: owner.to_owned(), is_supervisor };
+                let requester = Requester { principal: owner.to_owned(), is_supervisor };
                 let found = related_for(tee, &requester, headers, body).await;
                 assert_eq!(found.is_some(), expected, "{way} {owner}");
             }
@@ -91,7 +91,7 @@ async fn a_call_belongs_to_runs_of_its_own_principal() {
     // A run of another principal with the same context makes nothing ambiguous.
     let of_bob = owned_anchor(&tee, ("2", "bob"), Some(TRACE), "c").await;
     for (owner, anchor) in [("ann", &of_ann), ("bob", &of_bob)] {
-        let requester = Requester { owner: owner.to_owned(), is_supervisor: false };
+        let requester = Requester { principal: owner.to_owned(), is_supervisor: false };
         for (headers, body) in [(&[("traceparent", TRACE)][..], String::new()), (&[], in_context("c"))] {
             let found = here(related_for(&tee, &requester, headers, &body).await);
             assert!(Arc::ptr_eq(&found, anchor), "{owner}");

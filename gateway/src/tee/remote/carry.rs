@@ -170,7 +170,7 @@ impl RemoteLane {
     }
 
     /// Appends a notice for watchers.
-    pub(crate) async fn handle_note(&mut self, text: &str) {
+    pub(crate) async fn handle_notice(&mut self, text: &str) {
         self.say(Piece::Note { text: text.to_owned() }).await;
     }
 
@@ -225,7 +225,10 @@ impl RemoteLane {
     fn lose(&mut self, reason: &str) {
         self.is_lost = true;
         self.metrics.lane_event_dropped();
-        tracing::warn!(reason, "the run log takes no events: a sub-agent is not shown any further");
+        tracing::warn!(
+            reason,
+            "the run log does not accept events in time: the lane of a sub-agent is closed"
+        );
     }
 
     /// Ends the side run.

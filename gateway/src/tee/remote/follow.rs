@@ -202,7 +202,7 @@ async fn handle(lane: &mut Lane, event: BlockEvent) -> bool {
     match serde_json::from_value(custom.value) {
         Ok(Piece::Wait) => lane.handle_wait().await,
         Ok(Piece::Chunk { text }) => lane.handle_chunk(Bytes::from(text)).await,
-        Ok(Piece::Note { text }) => lane.handle_note(&text).await,
+        Ok(Piece::Note { text }) => lane.handle_notice(&text).await,
         Ok(Piece::Body { status, text }) => {
             lane.handle_body(status, &Bytes::from(text)).await;
             return true;

@@ -25,7 +25,7 @@ impl MuxSession {
     pub(super) fn handle_outcome(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Answered(reply) => self.replies.push_back(reply),
-            Outcome::Checked(caller) => {
+            Outcome::Authenticated(caller) => {
                 self.caller = Arc::new(*caller);
                 self.is_checking = false;
             }
@@ -52,7 +52,7 @@ impl MuxSession {
                 self.publishers.remove(&reference);
                 self.replies.push_back(Reply::refusal(Some(reference), None, error));
             }
-            Outcome::Fed { reference, step, feeder } => self.handle_step(reference, step, feeder),
+            Outcome::Stepped { reference, step, feeder } => self.handle_step(reference, step, feeder),
         }
     }
 
@@ -98,7 +98,7 @@ impl MuxSession {
     fn feed(&mut self, reference: String, feeder: Feeder) {
         self.work.push(Box::pin(async move {
             let (step, feeder) = feeder.step().await;
-            Outcome::Fed { reference, step, feeder }
+            Outcome::Stepped { reference, step, feeder }
         }));
     }
 

@@ -46,8 +46,9 @@ impl MuxSession {
         (caller.token, caller.proof) = (Some(token), Proof::Unchecked);
         let service = Arc::clone(&self.shared.service);
         self.is_checking = true;
-        self.work
-            .push(Box::pin(async move { Outcome::Checked(Box::new(service.authenticate(caller).await)) }));
+        self.work.push(Box::pin(async move {
+            Outcome::Authenticated(Box::new(service.authenticate(caller).await))
+        }));
     }
 
     /// Handles `list`: replies with the agents that the caller may run.

@@ -4,6 +4,7 @@
 //! puts together the stream that the log holds.
 //!
 //! `cargo xtask soak --seed 7 --minutes 30` runs it. With `AQUEDUCT_SOAK_LOGS` set to a folder, the gateways' logs are kept there.
+//! `AQUEDUCT_SOAK_FAULTS` and `AQUEDUCT_SOAK_PAUSE_MS` choose the faults and the shortest pause between them, to look for one cause.
 
 #![expect(
     clippy::print_stdout,
@@ -128,82 +129,106 @@ struct World {
     dice: Dice,
 }
 
+/// A kind of fault: its name, its weight among the others, and what it does.
+type Fault = (&'static str, u64, fn(&mut World));
+
+const FAULTS: [Fault; 10] = [
+    ("kill", 2, World::kill),
+    ("stop and continue", 2, World::stop_and_continue),
+    ("SIGTERM", 4, World::leave),
+    ("Redis paused", 2, World::pause_redis),
+    ("Redis killed", 2, World::crash_redis),
+    ("Redis failed over", 2, World::fail_over),
+    ("disk full", 2, World::fill_disk),
+    ("kill, on disk", 2, World::kill_on_disk),
+    ("Redis full", 1, World::fill_redis),
+    ("upstream cut", 1, World::cut_agent),
+];
+
+/// Returns the faults of the trial: all, or those whose names `AQUEDUCT_SOAK_FAULTS` lists, separated by semicolons.
+fn chosen_faults() -> Vec<Fault> {
+    let chosen = std::env::var("AQUEDUCT_SOAK_FAULTS").ok();
+    let is_chosen =
+        |name: &str| chosen.as_ref().is_none_or(|chosen| chosen.split(';').any(|one| one == name));
+    let faults: Vec<Fault> = FAULTS.into_iter().filter(|(name, ..)| is_chosen(name)).collect();
+    assert!(!faults.is_empty(), "`AQUEDUCT_SOAK_FAULTS` names none of {:?}", FAULTS.map(|(name, ..)| name));
+    faults
+}
+
 impl World {
-    fn fault(&mut self) -> &'static str {
-        match self.dice.roll(10) {
-            0 => self.kill(),
-            1 => self.stop_and_continue(),
-            2 | 3 => self.leave(),
-            4 => self.pause_redis(),
-            5 => self.crash_redis(),
-            6 => self.fail_over(),
-            7 => self.fill_disk(),
-            8 => self.disk.kill(),
-            _ if self.dice.roll(2) == 0 => self.fill_redis(),
-            _ => {
-                self.agent.cut();
-                "upstream cut"
+    /// Lets one of the faults happen, and returns its name.
+    fn fault(&mut self, faults: &[Fault]) -> &'static str {
+        let mut roll = self.dice.roll(faults.iter().map(|(_, weight, _)| weight).sum());
+        for (name, weight, happen) in faults {
+            if roll < *weight {
+                happen(self);
+                return name;
             }
+            roll -= weight;
         }
+        unreachable!("the roll is below the sum of the weights");
+    }
+
+    fn cut_agent(&mut self) {
+        self.agent.cut();
+    }
+
+    fn kill_on_disk(&mut self) {
+        self.disk.kill();
     }
 
     fn any(&mut self) -> usize {
         usize::try_from(self.dice.roll(3)).unwrap()
     }
 
-    fn kill(&mut self) -> &'static str {
+    fn kill(&mut self) {
         let index = self.any();
         let old = self.gateways.remove(index);
         self.alive.kill(old);
         self.gateways.push(self.files.start(&self.alive));
-        "kill"
     }
 
-    fn stop_and_continue(&mut self) -> &'static str {
+    fn stop_and_continue(&mut self) {
         let index = self.any();
         signal(&self.gateways[index], "-STOP");
         self.dice.pause(500, 5_000);
         signal(&self.gateways[index], "-CONT");
-        "stop and continue"
     }
 
-    fn leave(&mut self) -> &'static str {
+    fn leave(&mut self) {
         let index = self.any();
         let old = self.gateways.remove(index);
         self.gateways.push(self.files.start(&self.alive));
         signal(&old, "-TERM");
         self.alive.forget(&old);
         self.leaving.push(old);
-        "SIGTERM"
     }
 
     fn leading(&self) -> &Server {
         &self.servers[self.leader]
     }
 
-    fn pause_redis(&mut self) -> &'static str {
+    fn pause_redis(&mut self) {
         self.leading().signal("-STOP");
         self.dice.pause(500, 3_000);
         self.leading().signal("-CONT");
-        "Redis paused"
     }
 
-    fn crash_redis(&mut self) -> &'static str {
+    fn crash_redis(&mut self) {
         let leader = self.leader;
         self.servers[leader].crash();
-        "Redis killed"
     }
 
     /// The other server leads, with all that the first one had. A replica that has not caught up after an earlier fault cannot
     /// lead: the leader refuses.
-    fn fail_over(&mut self) -> &'static str {
+    fn fail_over(&mut self) {
         let (old, new) = (self.leader, 1 - self.leader);
         let command = format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 5000", self.servers[new].port());
         let begun = Instant::now();
         while let Err(refused) = self.servers[old].try_tell(&command) {
             assert!(refused.contains("not online"), "{refused}");
             if begun.elapsed() > CATCHES_UP {
-                return "Redis without a replica to fail over to";
+                return;
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -215,21 +240,18 @@ impl World {
             self.leader = new;
             self.redis.lead_to(&format!("127.0.0.1:{}", self.servers[new].port()));
         }
-        "Redis failed over"
     }
 
-    fn fill_disk(&mut self) -> &'static str {
+    fn fill_disk(&mut self) {
         self.disk.limit_files("0");
         self.dice.pause(500, 8_000);
         self.disk.limit_files("unlimited");
-        "disk full"
     }
 
-    fn fill_redis(&mut self) -> &'static str {
+    fn fill_redis(&mut self) {
         self.leading().tell("CONFIG SET maxmemory 1");
         self.dice.pause(500, 4_000);
         self.leading().tell("CONFIG SET maxmemory 0");
-        "Redis full"
     }
 }
 
@@ -269,10 +291,11 @@ fn three_replicas_survive_random_faults() {
     let (leaving, leader, dice) = (Vec::new(), 0, Dice(seed));
     let mut world = World { alive, files, disk, gateways, leaving, servers, leader, redis, agent, dice };
     let begun = Instant::now();
+    let (chosen, pause) = (chosen_faults(), number("AQUEDUCT_SOAK_PAUSE_MS", 2_000));
     let mut faults = Vec::new();
     while begun.elapsed() < Duration::from_secs(seconds) {
-        world.dice.pause(2_000, 6_000);
-        faults.push(world.fault());
+        world.dice.pause(pause, 3 * pause);
+        faults.push(world.fault(&chosen));
         world.leaving.retain_mut(|gateway| !gateway.ends_within(Duration::ZERO));
     }
     over.store(true, Ordering::Relaxed);

@@ -11,8 +11,8 @@
 //! agents are the exception: a function from [`RunInput`] to a stream is an [`Agent`], and the end of its stream means
 //! success, because it has no connection to lose.
 //!
-//! This module spawns no task and knows no protocol. Forwarded headers, trace context and the run token, which a host adds to
-//! the calls of a remote agent, enter as a [`CallContext`].
+//! This module spawns no task and knows no protocol. Forwarded headers, trace context and the run token, which a host adds
+//! to the calls of a remote agent, enter as a [`CallContext`].
 
 use std::any::Any;
 use std::fmt;
@@ -38,8 +38,8 @@ use crate::update::SourceEvent;
 /// The source events of one run. Dropping the stream closes the connection to the agent.
 pub type SourceStream = Pin<Box<dyn Stream<Item = SourceEvent> + Send>>;
 
-/// The place at which the work of a remote agent can be resumed, in a form that only its adapter reads (an A2A task id, say).
-/// The run log stores it with the run, so that another replica can resume the run.
+/// The place at which the work of a remote agent can be resumed, in a form that only its adapter reads (an A2A task id,
+/// say). The run log stores it with the run, so that another replica can resume the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint(pub Value);
 
@@ -51,7 +51,8 @@ pub struct AgentRequest {
     pub input: Arc<RunInput>,
     /// The identity to which the run belongs.
     pub principal: Principal,
-    /// Cancelled when the run must stop. The agent then cancels the work of its remote side, if it has one, and ends its stream.
+    /// Cancelled when the run must stop. The agent then cancels the work of its remote side, if it has one, and ends its
+    /// stream with [`SourceEvent::Finished`] and [`RunOutcome::Cancelled`].
     pub cancel: CancelToken,
     /// Headers and tokens that the host adds to calls to remote agents.
     pub context: Arc<dyn CallContext>,
@@ -105,8 +106,8 @@ pub struct Takeover {
     pub checkpoint: Checkpoint,
     /// The content that the log already holds. The resumed stream must not repeat it.
     pub history: History,
-    /// The last [`SourceEvent::Position`] that the log holds, for a source that sends positions. The log holds all content of
-    /// the source before the position, and none after it.
+    /// The last [`SourceEvent::Position`] that the log holds, for a source that sends positions. The log holds all content
+    /// of the source before the position, and none after it.
     pub position: Option<Value>,
 }
 
@@ -122,8 +123,8 @@ impl Takeover {
     }
 }
 
-/// A fold over the events of a thread's earlier runs, oldest first, for an agent whose requests depend on them: on message ids
-/// by which the source merges its history, or on open interrupts.
+/// A fold over the events of a thread's earlier runs, oldest first, for an agent whose requests depend on them: on message
+/// ids by which the source merges its history, or on open interrupts.
 pub trait ThreadFold: Send {
     /// Adds the next event of the thread.
     fn handle_event(&mut self, event: &BlockEvent);
@@ -201,8 +202,8 @@ pub trait Agent: Send + Sync + 'static {
         false
     }
 
-    /// Returns `true` if a stopping owner may hand a run with this checkpoint over to another replica. Returns `false` for a
-    /// checkpoint that was stored before a request to the remote side was confirmed: the request may not have arrived, so
+    /// Returns `true` if a stopping owner may hand a run with this checkpoint over to another replica. Returns `false` for
+    /// a checkpoint that was stored before a request to the remote side was confirmed: the request may not have arrived, so
     /// resuming can fail. Such a checkpoint is used only if the owner crashed.
     fn can_hand_over(&self, checkpoint: &Checkpoint) -> bool {
         self.can_resume(checkpoint)

@@ -268,8 +268,8 @@ pub struct BlockHead {
     pub role: Role,
     /// The name of the tool; empty for text and thinking.
     pub tool_name: ByteString,
-    /// For a tool call: the latest answer text of the same source message. For a message without text, where message ids are
-    /// emitted unchanged: the message's own id, or the first call of the message.
+    /// For a tool call: the latest answer text of the same source message. For a message without text, where message ids
+    /// are emitted unchanged: the message's own id, or the first call of the message.
     pub parent: Option<BlockId>,
     /// The interrupted block whose text this block continues.
     pub continues: Option<BlockId>,

@@ -82,8 +82,8 @@ pub enum Proof {
 }
 
 impl Caller {
-    /// Returns the account to which the request is charged. Returns `None` if the caller is not authenticated and the address of
-    /// the peer is unknown.
+    /// Returns the account to which the request is charged. Returns `None` if the caller is not authenticated and the
+    /// address of the peer is unknown.
     pub fn account(&self) -> Option<Account> {
         let principal = match &self.proof {
             Proof::Verified(identity) => identity.principal.clone(),
@@ -162,8 +162,8 @@ pub trait RunService: Send + Sync + 'static {
         Quota::default()
     }
 
-    /// Checks whether `caller` may start runs of `agent`, or of any agent if `agent` is `None`. Transports call it before they
-    /// read the body of a request, so that a refused body is not read. [`start`](Self::start) checks again.
+    /// Checks whether `caller` may start runs of `agent`, or of any agent if `agent` is `None`. Transports call it before
+    /// they read the body of a request, so that a refused body is not read. [`start`](Self::start) checks again.
     ///
     /// # Errors
     ///
@@ -209,12 +209,13 @@ pub trait RunService: Send + Sync + 'static {
     /// Returns [`RefusalKind::NotFound`] if the caller has no such run.
     fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>>;
 
-    /// Returns the agent of a run of the caller. Returns `None` if the service does not store the agent. A protocol may encode
-    /// the runs of different agents differently, so a transport must not encode a run for which this call fails.
+    /// Returns the agent of a run of the caller. Returns `None` if the service does not store the agent. A protocol may
+    /// encode the runs of different agents differently, so a transport must not encode a run for which this call fails.
     ///
     /// # Errors
     ///
-    /// Returns [`RefusalKind::NotFound`] if the caller has no such run, and [`RefusalKind::Unavailable`] if the lookup fails.
+    /// Returns [`RefusalKind::NotFound`] if the caller has no such run, and [`RefusalKind::Unavailable`] if the lookup
+    /// fails.
     fn agent_of<'a>(
         &'a self,
         _caller: &'a Caller,
@@ -298,16 +299,16 @@ pub trait Ingest: Send {
     fn acknowledged(&self) -> u64;
 
     /// Stores payload `number` and returns the highest stored number. Numbers are contiguous from 1; a payload that is
-    /// already stored is acknowledged again. Back-pressure: the future is pending until the payload is stored, and the transport
-    /// reads no further payload meanwhile.
+    /// already stored is acknowledged again. Back-pressure: the future is pending until the payload is stored, and the
+    /// transport reads no further payload meanwhile.
     ///
     /// # Errors
     ///
     /// Returns [`RefusalKind::Conflict`] if a number is skipped, and [`RefusalKind::Invalid`] if the payload cannot be decoded.
     fn accept(&mut self, number: u64, payload: Bytes) -> BoxFuture<'_, Result<u64, ServiceError>>;
 
-    /// Returns the next reply to an interrupt. The future is pending until a reply arrives, and cancel safe: dropping it loses no
-    /// reply. A transport drops it whenever a payload arrives.
+    /// Returns the next reply to an interrupt. The future is pending until a reply arrives, and cancel safe: dropping it
+    /// loses no reply. A transport drops it whenever a payload arrives.
     fn reply(&mut self) -> BoxFuture<'_, InterruptReply>;
 
     /// Ends the run after the last payload. Dropping an ingest without this call counts as a lost connection.

@@ -1,7 +1,7 @@
 //! [`StreamContext`]: the deferred-end machine that turns source events into balanced events.
 //!
-//! The machine does no I/O: input enters by `handle_*`, events leave by [`poll_event`](StreamContext::poll_event), and there
-//! are no other effects. It decides *when* blocks open and close; converters decide how they are written.
+//! The machine does no I/O: input enters by `handle_*`, events leave by [`poll_event`](StreamContext::poll_event), and
+//! there are no other effects. It decides *when* blocks open and close; converters decide how they are written.
 //!
 //! ```text
 //!              handle_event (updates, lanes, steps, state, …)
@@ -105,9 +105,9 @@ impl StreamContext {
     ///
     /// # Errors
     ///
-    /// Returns an error if the event exceeds a limit or the run has ended. The rejected part of the event is not emitted, and
-    /// the stream stays balanced; a lane that was opened for the event stays open. [`Error::can_continue`] returns `true` if
-    /// the stream can continue without the event.
+    /// Returns an error if the event exceeds a limit or the run has ended. The rejected part of the event is not emitted,
+    /// and the stream stays balanced; a lane that was opened for the event stays open. [`Error::can_continue`] returns
+    /// `true` if the stream can continue without the event.
     pub fn handle_event(&mut self, event: SourceEvent) -> Result<(), Error> {
         if self.ended {
             return Err(Error::Ended);
@@ -300,8 +300,8 @@ impl StreamContext {
         Ok(())
     }
 
-    /// Stores the finish reason of an answer. It is copied: a slice would keep the buffer of its message alive until the end of
-    /// the run.
+    /// Stores the finish reason of an answer. It is copied: a slice would keep the buffer of its message alive until the
+    /// end of the run.
     fn record_finish_reason(&mut self, update: &Update) {
         let reason = update.details.as_ref().and_then(|details| details.finish_reason.as_deref());
         if let Some(reason) = reason.filter(|_| update.channel == Channel::Answer) {

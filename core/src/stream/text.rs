@@ -236,8 +236,8 @@ impl TextSpans {
         }
     }
 
-    /// Removes all open spans and returns their end events with their positions in the order of opening. The lane emits them in
-    /// that order.
+    /// Removes all open spans and returns their end events with their positions in the order of opening. The lane emits
+    /// them in that order.
     pub(super) fn drain(&mut self, out: &mut Outlet) -> Vec<(u64, BlockEvent)> {
         let mut ends = Vec::new();
         let others = std::mem::take(&mut self.others).into_values();
@@ -320,8 +320,8 @@ impl TextSpans {
         })
     }
 
-    /// Handles an update that is the last of its message: ends the message's block if it is open, otherwise marks the message as
-    /// complete.
+    /// Handles an update that is the last of its message: ends the message's block if it is open, otherwise marks the
+    /// message as complete.
     pub(super) fn handle_last(&mut self, kind: SpanKind, update: &Update, out: &mut Outlet) {
         let key = self.restated_key(kind, update);
         if self.open_on(&update.track).is_some_and(|span| span.key == key) {

@@ -87,8 +87,8 @@ impl ToolCalls {
         CallKey::Counted(self.counter)
     }
 
-    /// Returns the key of the call that a result belongs to: the call with the result's id; for a result without id the oldest
-    /// unanswered call of the same name, calls without id first. Returns `None` if the lane has no such call.
+    /// Returns the key of the call that a result belongs to: the call with the result's id; for a result without id the
+    /// oldest unanswered call of the same name, calls without id first. Returns `None` if the lane has no such call.
     pub(super) fn key_of_result(&self, result: &ToolResult) -> Option<CallKey> {
         if let Some(id) = &result.id {
             let key = CallKey::Given(id.clone());
@@ -144,7 +144,8 @@ impl ToolCalls {
             return Ok(());
         }
         if ended || self.answered.contains(key) {
-            // The source reuses an id for a second call: the first call is forgotten, the second is emitted under a minted id.
+            // The source reuses an id for a second call: the first call is forgotten, the second is emitted under a minted
+            // id.
             self.forget(key);
         }
         if !self.unanswered.contains_key(key) {
@@ -175,8 +176,8 @@ impl ToolCalls {
         Ok(())
     }
 
-    /// Emits the corrected arguments of an ended call as a new block, which replaces the call's earlier block. Returns `false`
-    /// if no call of this key has ended, or if an earlier run made the call.
+    /// Emits the corrected arguments of an ended call as a new block, which replaces the call's earlier block. Returns
+    /// `false` if no call of this key has ended, or if an earlier run made the call.
     fn correct(&mut self, key: &CallKey, tool: &ToolUse, lane: &Arc<Lane>, out: &mut Outlet) -> bool {
         if let Some(call) = self.unanswered.get_mut(key).filter(|call| call.has_ended()) {
             call.replace_ended(lane, tool.arguments.clone(), out);
@@ -291,8 +292,8 @@ impl ToolCalls {
         call.head.as_ref().map(|head| (head.tool_call_id(), call.name.clone()))
     }
 
-    /// Starts the calls that wait for their name, under [`UNKNOWN_TOOL`](super::UNKNOWN_TOOL), and returns the end events of all
-    /// open calls with their positions in the order of opening. The lane emits them in that order.
+    /// Starts the calls that wait for their name, under [`UNKNOWN_TOOL`](super::UNKNOWN_TOOL), and returns the end events
+    /// of all open calls with their positions in the order of opening. The lane emits them in that order.
     pub(super) fn drain(&mut self, lane: &Arc<Lane>, out: &mut Outlet) -> Vec<(u64, BlockEvent)> {
         let mut ends = Vec::new();
         for key in self.by_arrival.values() {
@@ -367,8 +368,8 @@ impl ToolCalls {
         Some(call)
     }
 
-    /// Emits a substitute call for a result whose call is unknown, and returns its emitted id, name, arguments, block and key. A
-    /// call of an earlier run needs no substitute: it has no block here.
+    /// Emits a substitute call for a result whose call is unknown, and returns its emitted id, name, arguments, block and
+    /// key. A call of an earlier run needs no substitute: it has no block here.
     fn emit_substitute(
         &mut self,
         result: &ToolResult,

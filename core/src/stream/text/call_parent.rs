@@ -13,8 +13,8 @@ pub(super) enum CallParent {
     Text(BlockId),
     /// The message's own id: the message has calls and no text yet. A later text may take the id.
     Reserved(BlockId),
-    /// The first call of a message without text, or the message's own id once a call has a result. A later text gets another
-    /// id.
+    /// The first call of a message without text, or the message's own id once a call has a result. A later text gets
+    /// another id.
     Call(BlockId),
 }
 
@@ -61,8 +61,8 @@ impl TextSpans {
         self.messages.get(&MessageId::from(message)).map(|parent| parent.id().clone())
     }
 
-    /// Records a started call. Where message ids are kept, further calls of the message are attached to it if the message has
-    /// no other block.
+    /// Records a started call. Where message ids are kept, further calls of the message are attached to it if the message
+    /// has no other block.
     pub(in crate::stream) fn record_call(&mut self, head: &BlockHead, out: &Outlet) {
         let message = head.origin.message_id.as_ref().filter(|_| out.keeps_messages());
         if let Some(message) = message.filter(|id| !self.messages.contains(id)) {

@@ -38,12 +38,13 @@ use crate::run::InterruptReply;
 /// A future returned by a [`RunService`].
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The events of one run, in order, without gaps. The stream ends after the terminal event; an earlier end means that the
-/// service lost the run. A stream that starts after the number of the terminal event is empty, which is a regular end.
+/// The events of one run, in order. The stream ends after the terminal event; an earlier end means that the service lost
+/// the run. A stream that starts after the number of the terminal event is empty, which is a regular end.
 /// Dropping the stream ends the watch.
 pub type EventStream = Pin<Box<dyn Stream<Item = NumberedEvent> + Send>>;
 
-/// An event and its number in its run. Numbers are contiguous and start at 1.
+/// An event and its number in its run. Numbers start at 1 and increase. A run log may also number entries of its own, which
+/// no watcher receives, so a watcher may see gaps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NumberedEvent {
     /// The position of the event in its run.

@@ -111,8 +111,7 @@ impl Decoder {
     }
 
     /// Handles the end of the input. Decodes held lines, and fails a run whose failure waits for its reason. A run in
-    /// progress finishes if the configuration says so ([`EndOfInput::Finished`]); otherwise no end is emitted, and the
-    /// stream machine fails the run.
+    /// progress finishes with [`EndOfInput::Finished`]; otherwise no end is emitted, and the stream machine fails the run.
     ///
     /// # Errors
     ///

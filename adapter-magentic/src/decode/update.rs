@@ -88,7 +88,7 @@ pub(super) enum Form {
     Fragment,
     /// The complete content, sent by its author.
     Whole,
-    /// The complete content, sent by an executor that aggregates the output of others.
+    /// The complete content, sent by another executor than its author.
     Gathered,
     /// A repetition of a message that has ended.
     Restated,

@@ -7,8 +7,7 @@
 //! ```
 //!
 //! A lost connection can lose notifications, but not events of the log. So a notification only wakes waiters and delivers
-//! events early: events that no notification delivered are read from the log. An entry without waiters is removed after
-//! [`IDLE`].
+//! events early: events that no notification delivered are read from the log. Unused entries are removed after [`IDLE`].
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,16 +98,16 @@ impl Entry {
     fn handle_notification(&self, message: &[u8]) {
         match Notification::read(message) {
             Some(Notification::Events { last, closed, payloads }) => {
-                self.handle_events(last, closed, &payloads)
+                self.handle_events(last, closed, &payloads);
             }
             Some(Notification::Head { head, closed }) => {
                 self.signal.advance(Progress { head, closed, ..Progress::default() });
             }
             Some(Notification::Epoch(epoch)) => {
-                self.signal.advance(Progress { epoch, ..Progress::default() })
+                self.signal.advance(Progress { epoch, ..Progress::default() });
             }
             Some(Notification::Controls(controls)) => {
-                self.signal.advance(Progress { controls, ..Progress::default() })
+                self.signal.advance(Progress { controls, ..Progress::default() });
             }
             None => {}
         }

@@ -6,13 +6,13 @@
 //!                       └ CancelToken: the agent must stop, and may still send final events
 //! ```
 //!
-//! The driver polls the stream in its own task; there is no channel between source and machine. A stream that ends
-//! without [`SourceEvent::Finished`] or [`SourceEvent::Failed`] was cut, and the run fails. In-process agents are the
-//! exception: a function from [`RunInput`] to a stream is an [`Agent`] whose end means success, because nothing can be cut
-//! between two functions.
+//! The driver polls the stream in its own task; there is no channel between source and `StreamContext`. If a stream ends
+//! without [`SourceEvent::Finished`] or [`SourceEvent::Failed`], its connection was lost, and the run fails. In-process
+//! agents are the exception: a function from [`RunInput`] to a stream is an [`Agent`], and the end of its stream means
+//! success, because it has no connection to lose.
 //!
-//! This module starts nothing and knows no protocol. What a host adds to the calls of a remote agent (forwarded
-//! headers, trace context, a run token) enters as a [`CallContext`].
+//! This module spawns no task and knows no protocol. Forwarded headers, trace context and the run token, which a host adds
+//! to the calls of a remote agent, enter as a [`CallContext`].
 
 use std::any::Any;
 use std::fmt;
@@ -38,8 +38,8 @@ use crate::update::SourceEvent;
 /// The source events of one run. Dropping the stream closes the connection to the agent.
 pub type SourceStream = Pin<Box<dyn Stream<Item = SourceEvent> + Send>>;
 
-/// A position in the work of a remote agent, in a form that only the agent's adapter reads (an A2A task id, for example).
-/// The run log stores it with the run, so that another replica can resume the run.
+/// The place at which the work of a remote agent can be resumed, in a form that only its adapter reads (an A2A task id,
+/// say). The run log stores it with the run, so that another replica can resume the run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint(pub Value);
 
@@ -51,7 +51,8 @@ pub struct AgentRequest {
     pub input: Arc<RunInput>,
     /// The identity to which the run belongs.
     pub principal: Principal,
-    /// Cancelled when the run must stop. The agent then cancels its remote side, if it has one, and ends its stream.
+    /// Cancelled when the run must stop. The agent then cancels the work of its remote side, if it has one, and ends its
+    /// stream with [`SourceEvent::Finished`] and [`RunOutcome::Cancelled`].
     pub cancel: CancelToken,
     /// Headers and tokens that the host adds to calls to remote agents.
     pub context: Arc<dyn CallContext>,
@@ -84,9 +85,9 @@ impl AgentRequest {
 pub struct PreviousRun {
     /// The id of the earlier run.
     pub run: RunId,
-    /// The position of the agent's work on that run.
+    /// The last checkpoint of that run.
     pub checkpoint: Checkpoint,
-    /// `true` if that work waits for a reply to an interrupt.
+    /// `true` if the agent's work on that run waits for a reply to an interrupt.
     pub is_waiting: bool,
 }
 
@@ -101,12 +102,12 @@ impl PreviousRun {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Takeover {
-    /// The position from which the agent resumes.
+    /// The checkpoint at which the agent resumes.
     pub checkpoint: Checkpoint,
     /// The content that the log already holds. The resumed stream must not repeat it.
     pub history: History,
-    /// The last [`SourceEvent::Position`] that the log holds, for a source that sends them. The log holds all content before
-    /// it, and nothing of the source after it.
+    /// The last [`SourceEvent::Position`] that the log holds, for a source that sends positions. The log holds all content
+    /// of the source before the position, and none after it.
     pub position: Option<Value>,
 }
 
@@ -122,13 +123,13 @@ impl Takeover {
     }
 }
 
-/// A fold over the events of a thread's earlier runs, oldest first, for an agent whose requests depend on them: ids that
-/// the source merges its history by, interrupts that are open.
+/// A fold over the events of a thread's earlier runs, oldest first, for an agent whose requests depend on them: on message
+/// ids by which the source merges its history, or on open interrupts.
 pub trait ThreadFold: Send {
     /// Adds the next event of the thread.
     fn handle_event(&mut self, event: &BlockEvent);
 
-    /// Returns the ids under which messages of the thread were emitted.
+    /// Returns the ids under which the thread's messages were emitted. A new run must not emit them again.
     fn message_ids(&self) -> Vec<String>;
 
     /// Returns the value of [`AgentRequest::thread`].
@@ -151,7 +152,7 @@ pub trait CallContext: fmt::Debug + Send + Sync + 'static {
     /// Records the conversation id that the remote side uses.
     fn learn_conversation(&self, _id: &str) {}
 
-    /// Returns the context for a sub-agent in the lane of `source`. Returns `None` if it is the same context.
+    /// Returns the context for a sub-agent in the lane of `source`. Returns `None` if this context applies to it, too.
     fn for_lane(&self, _source: &Source) -> Option<Arc<dyn CallContext>> {
         None
     }
@@ -201,14 +202,15 @@ pub trait Agent: Send + Sync + 'static {
         false
     }
 
-    /// Returns `true` if a run with this checkpoint can be left to another replica on purpose. A checkpoint that only
-    /// announces a request to the remote side may lead to nothing, and is for replicas that find the owner dead.
+    /// Returns `true` if a stopping owner may hand a run with this checkpoint over to another replica. Returns `false` for
+    /// a checkpoint that was stored before a request to the remote side was confirmed: the request may not have arrived, so
+    /// resuming can fail. Such a checkpoint is used only if the owner crashed.
     fn can_hand_over(&self, checkpoint: &Checkpoint) -> bool {
         self.can_resume(checkpoint)
     }
 
-    /// Continues a run that another replica started, where [`can_resume`](Self::can_resume) holds. The stream leaves
-    /// out what the history of the takeover holds.
+    /// Continues a run that another replica started. Called only if [`can_resume`](Self::can_resume) returns `true` for the
+    /// checkpoint. The stream must omit content that the history of the takeover holds. The default starts the run again.
     fn resume(&self, request: AgentRequest, takeover: Takeover) -> SourceStream {
         drop(takeover);
         self.run(request)

@@ -1,13 +1,13 @@
-//! [`Error`]: the one error of this crate, and [`Fault`]: who has to mend it.
+//! [`Error`]: the one error of this crate, and [`Fault`]: the party that caused an error.
 //!
 //! | returned by | variants | after it |
 //! |---|---|---|
-//! | [`StreamContext`](crate::StreamContext) | [`LimitExceeded`](Error::LimitExceeded), [`Ended`](Error::Ended) | unchanged; can continue, be finished or be failed |
+//! | [`StreamContext`](crate::StreamContext) | [`LimitExceeded`](Error::LimitExceeded), [`Ended`](Error::Ended) | balanced; can continue, be finished or be failed |
 //! | [`Accumulator`](crate::Accumulator) | [`TurnTooLong`](Error::TurnTooLong), [`TooManyTurns`](Error::TooManyTurns) | earlier text is kept |
 //! | [`MessageMerger`](crate::MessageMerger), [`RunMerger`](crate::RunMerger) | [`TooManyMessages`](Error::TooManyMessages), [`TooLong`](Error::TooLong), [`TooManyAccounts`](Error::TooManyAccounts) | earlier content is kept |
 //! | [`Turn`](crate::Turn) | [`ConflictingResponseIds`](Error::ConflictingResponseIds) | unchanged |
 //!
-//! A machine that returns an error has not applied the rejected input. Refusals to callers are
+//! A machine that returns an error has not applied the rejected part of the input. Refusals to callers are
 //! [`ServiceError`](crate::service::ServiceError)s; failures of runs are [`RunFailure`]s.
 
 use crate::id::ResponseId;

@@ -3,9 +3,10 @@
 //! Invariants, kept by [`StreamContext`](crate::StreamContext) and checked by
 //! `testing::InvariantChecker`:
 //!
-//! * the first event is `RunStarted`, the last is `RunFinished` or `RunFailed`, and there is one of each;
-//! * every `BlockStarted`, `LaneOpened` and `StepStarted` has exactly one end, before its lane's;
-//! * a delta lies between its block's start and end; no id is used twice;
+//! * the first event is `RunStarted`, the last is `RunFinished` or `RunFailed`, and neither occurs elsewhere in the run;
+//! * every `BlockStarted`, `LaneOpened` and `StepStarted` has exactly one end, before the end of the lane that contains it;
+//! * a delta lies between the start and the end of its block;
+//! * no two blocks, results or lanes have the same id; only the changes of one progress card share an id;
 //! * an event carries all that its conversion needs (the head of its block, its lane), so converters keep no state and a
 //!   watcher can start anywhere.
 //!
@@ -34,7 +35,7 @@ pub enum BlockEvent {
     RunStarted(Arc<RunInfo>),
     /// The lane of a sub-agent opened. The root lane is open from the start and has no such event.
     LaneOpened(Arc<Lane>),
-    /// The lane of a sub-agent closed. Its blocks, steps and sub-lanes ended before.
+    /// The lane of a sub-agent closed. The blocks, steps and sub-lanes of the lane ended before.
     LaneClosed {
         /// The lane that closed.
         lane: Arc<Lane>,
@@ -61,7 +62,7 @@ pub enum BlockEvent {
     BlockEnded {
         /// The block that ended.
         block: Arc<BlockHead>,
-        /// Why it ended.
+        /// Why the block ended.
         reason: EndReason,
     },
     /// The result of a tool call. The call started and ended before, in this run or an earlier one.
@@ -103,7 +104,7 @@ pub enum BlockEvent {
         /// The token counts.
         usage: Box<Usage>,
     },
-    /// The agent waits for a human. [`RunFinished::interrupts`] repeats all open interrupts.
+    /// The agent waits for a reply of a human. [`RunFinished::interrupts`] repeats all open interrupts.
     InterruptRequested(Box<PendingInterrupt>),
     /// The run ended without failure. No event follows.
     RunFinished(Box<RunFinished>),
@@ -236,7 +237,7 @@ pub struct Lane {
     pub source: Source,
     /// The lane of the calling agent; `None` for the root.
     pub parent: Option<Arc<Lane>>,
-    /// The parent's tool call that started the lane, under its emitted id, if that call is known.
+    /// The emitted id of the parent's tool call that started the lane, if that call is known.
     pub parent_call: Option<ToolCallId>,
 }
 
@@ -267,11 +268,12 @@ pub struct BlockHead {
     pub role: Role,
     /// The name of the tool; empty for text and thinking.
     pub tool_name: ByteString,
-    /// For a tool call: the text block of the same source message.
+    /// For a tool call: the latest answer text of the same source message. For a message without text, where message ids
+    /// are emitted unchanged: the message's own id, or the first call of the message.
     pub parent: Option<BlockId>,
     /// The interrupted block whose text this block continues.
     pub continues: Option<BlockId>,
-    /// The block whose text this block replaces.
+    /// The block whose text or arguments this block replaces.
     pub replaces: Option<BlockId>,
     /// The ids, time and metadata that the source gave the block.
     pub origin: Origin,
@@ -311,7 +313,7 @@ pub enum EndReason {
     Interrupted,
     /// The lane or the run ended.
     Closed,
-    /// The next block replaces the text of this one.
+    /// Another block replaces the text or arguments of this one.
     Replaced,
 }
 
@@ -334,10 +336,10 @@ pub struct ToolResultEvent {
     pub origin: Origin,
 }
 
-/// Content without a kind of its own.
+/// Content without a [`SpanKind`] of its own, emitted as one event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomEvent {
-    /// The id of the block, unique in the thread.
+    /// The id of the block, unique in the thread. All changes of one progress card have the same id.
     pub id: BlockId,
     /// The lane of the content.
     pub lane: Arc<Lane>,

@@ -38,12 +38,13 @@ use crate::run::InterruptReply;
 /// A future returned by a [`RunService`].
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The events of one run, in order, without gaps. The stream ends after the terminal event; an earlier end means that the
-/// service lost the run. A stream that is opened after the terminal event is empty, which is a regular end. Dropping the
-/// stream ends the watch.
+/// The events of one run, in order. The stream ends after the terminal event; an earlier end means that the service lost
+/// the run. A stream that starts after the number of the terminal event is empty, which is a regular end.
+/// Dropping the stream ends the watch.
 pub type EventStream = Pin<Box<dyn Stream<Item = NumberedEvent> + Send>>;
 
-/// An event and its number in its run. Numbers are contiguous and start at 1.
+/// An event and its number in its run. Numbers start at 1 and increase. A run log may also number entries of its own, which
+/// no watcher receives, so a watcher may see gaps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NumberedEvent {
     /// The position of the event in its run.
@@ -82,7 +83,8 @@ pub enum Proof {
 }
 
 impl Caller {
-    /// Returns the account to which the request is charged; `None` if the caller proved nothing and has no address.
+    /// Returns the account to which the request is charged. Returns `None` if the caller is not authenticated and the
+    /// address of the peer is unknown.
     pub fn account(&self) -> Option<Account> {
         let principal = match &self.proof {
             Proof::Verified(identity) => identity.principal.clone(),
@@ -91,13 +93,13 @@ impl Caller {
         Account::of(&principal, self.peer.as_deref())
     }
 
-    /// The first header of that name (lower case).
+    /// Returns the first header of that name, which is in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Omits secrets: only the names of headers and the peer are printed.
+/// Omits secrets: of the token only its presence is printed, of headers the names, of the certificate the length.
 impl fmt::Debug for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -127,7 +129,7 @@ pub struct StartedRun {
     pub run_id: RunId,
     /// The events of the run, from the first.
     pub events: EventStream,
-    /// `true` if an earlier request started the run, and this one repeats its reply to an interrupt.
+    /// `true` if an earlier request started the run, and this request repeats the earlier one's reply to an interrupt.
     pub is_repeat: bool,
 }
 
@@ -156,17 +158,17 @@ pub trait RunService: Send + Sync + 'static {
         Box::pin(std::future::ready(caller))
     }
 
-    /// Returns how much the account may use at once. Transports ask once per request, and count.
+    /// Returns how much the account may use at once. Transports call it once per request, and count the use themselves.
     fn quota(&self, _account: &Account) -> Quota {
         Quota::default()
     }
 
-    /// Decides whether `caller` may start runs of `agent`, or of any agent. Transports ask before they read the body of a
-    /// request, and again implicitly with [`start`](Self::start), which decides.
+    /// Checks whether `caller` may start runs of `agent`, or of any agent if `agent` is `None`. Transports call it before
+    /// they read the body of a request, so that a refused body is not read. [`start`](Self::start) checks again.
     ///
     /// # Errors
     ///
-    /// Returns the refusal that `start` would return whatever the input.
+    /// Returns the refusal that `start` would return for every input.
     fn admit(&self, _caller: &Caller, _agent: Option<&str>) -> Result<(), ServiceError> {
         Ok(())
     }
@@ -185,7 +187,7 @@ pub trait RunService: Send + Sync + 'static {
         input: RunInput,
     ) -> BoxFuture<'_, Result<StartedRun, ServiceError>>;
 
-    /// Watches a run: returns its events with numbers above `after`, then the live ones.
+    /// Watches a run: returns the stored events with numbers above `after`, then events as they are appended.
     ///
     /// A stream that ends without a terminal event can be resumed after its last number. A stream that ends without any
     /// event belongs to a run that has ended, and `after` is the number of its last event.
@@ -208,13 +210,13 @@ pub trait RunService: Send + Sync + 'static {
     /// Returns [`RefusalKind::NotFound`] if the caller has no such run.
     fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>>;
 
-    /// Returns the agent of a run of the caller. Returns `None` if the service does not keep the agent. A protocol may
-    /// encode the runs of different agents differently, so a run whose agent cannot be read must not be encoded.
+    /// Returns the agent of a run of the caller. Returns `None` if the service does not store the agent. A protocol may
+    /// encode the runs of different agents differently, so a transport must not encode a run for which this call fails.
     ///
     /// # Errors
     ///
-    /// Returns [`RefusalKind::NotFound`] if the caller has no such run, and [`RefusalKind::Unavailable`] if it cannot be
-    /// looked up.
+    /// Returns [`RefusalKind::NotFound`] if the caller has no such run, and [`RefusalKind::Unavailable`] if the lookup
+    /// fails.
     fn agent_of<'a>(
         &'a self,
         _caller: &'a Caller,
@@ -224,7 +226,7 @@ pub trait RunService: Send + Sync + 'static {
     }
 
     /// Returns the protocol version that the caller declared when it started a run. Returns `None` if it declared none, or if
-    /// the service does not keep it.
+    /// the service does not store the version.
     ///
     /// # Errors
     ///
@@ -298,15 +300,16 @@ pub trait Ingest: Send {
     fn acknowledged(&self) -> u64;
 
     /// Stores payload `number` and returns the highest stored number. Numbers are contiguous from 1; a payload that is
-    /// already stored is acknowledged again. The pending future is the back-pressure.
+    /// already stored is acknowledged again. Back-pressure: the future is pending until the payload is stored, and the
+    /// transport reads no further payload meanwhile.
     ///
     /// # Errors
     ///
     /// Returns [`RefusalKind::Conflict`] if a number is skipped, and [`RefusalKind::Invalid`] if the payload cannot be decoded.
     fn accept(&mut self, number: u64, payload: Bytes) -> BoxFuture<'_, Result<u64, ServiceError>>;
 
-    /// Returns the next reply to an interrupt; pending while there is none. Cancel safe: dropping the future loses no
-    /// reply. A transport drops it whenever a payload arrives.
+    /// Returns the next reply to an interrupt. The future is pending until a reply arrives, and cancel safe: dropping it
+    /// loses no reply. A transport drops it whenever a payload arrives.
     fn reply(&mut self) -> BoxFuture<'_, InterruptReply>;
 
     /// Ends the run after the last payload. Dropping an ingest without this call counts as a lost connection.
@@ -321,7 +324,7 @@ pub struct ServiceError {
     pub kind: RefusalKind,
     /// A message for the caller: what happened, where, and what to do.
     pub message: String,
-    /// The limit that refused the request, where that is the reason.
+    /// The limit that the request exceeded, if that is why it was refused.
     pub exceeded: Option<Exceeded>,
 }
 
@@ -351,7 +354,7 @@ pub enum RefusalKind {
     },
     /// A limit of concurrent work is reached; a retry may succeed.
     Busy,
-    /// The agent cannot be reached, or the service is stopping.
+    /// The agent or the run log cannot be reached, the run was lost, or the service is stopping.
     Unavailable,
     /// The service does not support the operation.
     Unsupported,

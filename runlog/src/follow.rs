@@ -1,10 +1,10 @@
 //! [`Follow`]: a watcher of a run, over any engine.
 //!
-//! It is a cursor, not a queue: it reads a page after the last number it returned, and waits only when it has returned all
-//! events. A watcher that lags reads full pages; one that keeps up reads single events. There is no gap between stored and
-//! live events, because there is no live path beside the log.
+//! A watcher is a cursor, not a queue: it reads a page after the last number that it returned, and waits only when it has
+//! returned all events. A watcher that lags reads full pages; a watcher that keeps up reads single events. There is no gap
+//! between stored and live events, because there is no live path beside the log.
 //!
-//! Logs of version 0.1 stored notes among the events; those are skipped ([`is_log_metadata`]).
+//! Positions of sources, and the notes that logs of version 0.1 stored among the events, are skipped ([`is_log_metadata`]).
 
 use std::fmt;
 use std::pin::Pin;
@@ -22,11 +22,12 @@ use crate::log::{Page, RunLog, is_log_metadata};
 /// Events of one read: enough that a lagging watcher catches up in few reads, few enough that it holds little memory.
 pub const DEFAULT_PAGE: usize = 256;
 
-/// Empty reads in a row that are tolerated although the head is further: an engine that reads events and head separately
-/// can meet a trim in between. More of them mean lost events, and reading on would never end.
-const IN_VAIN: u8 = 1;
+/// Empty reads in a row that are tolerated although the head is above the cursor: an engine that reads events and head
+/// separately can meet a trim in between. More empty reads mean that events are lost, and that reading would never end.
+const EMPTY_READS: u8 = 1;
 
-/// The events of a run after a number, then the live ones. Ends after the last event of a run that has ended.
+/// A stream of the stored events of a run after a number, then of events as they are appended. Ends after the last event of
+/// a run that has ended.
 ///
 /// # Examples
 ///
@@ -44,31 +45,37 @@ const IN_VAIN: u8 = 1;
 pub struct Follow {
     log: Arc<dyn RunLog>,
     run: RunId,
-    /// The number of the last returned event.
+    /// The number of the last event that was returned or skipped.
     after: u64,
+    /// The most events of one read.
     page: usize,
-    /// Read events that were not returned yet. The allocation is released before a wait: most watchers wait most of the time.
+    /// Events that were read and not returned yet. The allocation is released before a wait: most watchers wait most of the
+    /// time.
     ready: vec::IntoIter<NumberedEvent>,
     step: Step,
-    /// Empty reads in a row although the head is further.
-    in_vain: u8,
+    /// Empty reads in a row although the head is above the cursor.
+    empty_reads: u8,
 }
 
+/// What happens when no event is ready.
 enum Step {
+    /// A page is being read.
     Read(BoxFuture<'static, Result<Page, LogError>>),
+    /// The watcher waits for more events.
     Wait(BoxFuture<'static, Result<(), LogError>>),
+    /// The next page must be read.
     Between,
-    /// All stored events are read: wait for more.
+    /// All stored events are read: a wait starts.
     CaughtUp,
-    /// The run has ended: only the ready events are left.
+    /// The run has ended: the stream ends.
     Ended,
 }
 
 impl Follow {
-    /// Follows a run from after that number.
+    /// Returns the events of `run` with numbers above `after`.
     pub fn new(log: Arc<dyn RunLog>, run: RunId, after: u64) -> Self {
         let ready = Vec::new().into_iter();
-        Self { log, run, after, page: DEFAULT_PAGE, ready, step: Step::Between, in_vain: 0 }
+        Self { log, run, after, page: DEFAULT_PAGE, ready, step: Step::Between, empty_reads: 0 }
     }
 
     /// Sets the number of events per read.
@@ -77,15 +84,15 @@ impl Follow {
         self
     }
 
-    /// Reads the next page, without a future if the engine can.
+    /// Reads the next page, without a future if the engine has the events in memory.
     fn read(&mut self) -> Result<Step, LogError> {
         match self.log.read_now(&self.run, self.after, self.page) {
             Some(page) => self.take(page?),
-            None => Ok(self.ask()),
+            None => Ok(self.request_page()),
         }
     }
 
-    fn ask(&self) -> Step {
+    fn request_page(&self) -> Step {
         let (log, run, after, page) = (Arc::clone(&self.log), self.run.clone(), self.after, self.page);
         Step::Read(Box::pin(async move { log.read(&run, after, page).await }))
     }
@@ -94,11 +101,12 @@ impl Follow {
         Step::Wait(Arc::clone(&self.log).changed_owned(&self.run, self.after))
     }
 
+    /// Makes the events of a page ready, and returns the next step.
     fn take(&mut self, page: Page) -> Result<Step, LogError> {
         let last = page.events.last().map_or(self.after, |event| event.number);
         let is_all = last >= page.head;
-        self.in_vain = if page.events.is_empty() && !is_all { self.in_vain + 1 } else { 0 };
-        if self.in_vain > IN_VAIN {
+        self.empty_reads = if page.events.is_empty() && !is_all { self.empty_reads + 1 } else { 0 };
+        if self.empty_reads > EMPTY_READS {
             return Err(LogError::Lost { run: self.run.clone(), from: self.after + 1 });
         }
         self.ready = page.events.into_iter();
@@ -109,7 +117,7 @@ impl Follow {
         })
     }
 
-    /// Advances while no event is ready.
+    /// Makes the current step, and returns the next one.
     fn step(&mut self, cx: &mut Context<'_>) -> Poll<Result<Step, LogError>> {
         Poll::Ready(match &mut self.step {
             Step::Ended => Ok(Step::Ended),

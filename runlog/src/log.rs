@@ -1,11 +1,11 @@
-//! [`RunLog`]: the interface of an engine.
+//! [`RunLog`]: the interface of an engine, and the values that it stores. The states of a run and its lease:
 //!
 //! ```text
 //!            open                append (terminal)
-//!  nothing ───────► owned ──────────────────────► closed ── expire ──► nothing
-//!                   │   ▲ renew
-//!    lease passes,  ▼   │ take_over (a higher epoch; the previous holder is fenced)
-//!  released, silent lapsed
+//!  no run ────────► leased ─────────────────────► closed ── expire ──► no run
+//!                   │   ▲
+//!      the lease    ▼   │ take_over (a higher epoch; the previous holder is fenced), or renew by the previous holder
+//!      lapses      lapsed
 //! ```
 //!
 //! A lease lapses in three ways: its time elapses, its holder releases it, or its holder is a replica that sends no more
@@ -27,15 +27,15 @@ use serde_json::Value;
 use crate::error::{LogError, Refused};
 pub use crate::meta::{RunMeta, RunPlace, RunQuery, RunState};
 
-/// The end of a lease that was released, or whose holder is silent: any replica may take the run over at once.
+/// The end of a lease that was released, or whose holder sends no heartbeats: any replica may take the run over at once.
 pub const RELEASED: Timestamp = Timestamp(0);
 
-/// The time-limited right to append to a run. A later lease on the same run ends it.
+/// The time-limited right to append to a run. The next lease on the same run ends this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The run that the lease is for.
     pub run_id: RunId,
-    /// The fencing number: counts the leases of the run. Only the highest may append.
+    /// The fencing number: the leases of a run are numbered from 1, and only the lease with the highest number may append.
     pub epoch: u64,
 }
 
@@ -68,7 +68,7 @@ pub enum Control {
 pub enum Note {
     /// The input of the run, in the form of the host.
     Input(Arc<Value>),
-    /// The position of the agent's work, in the form of the agent's adapter.
+    /// The last checkpoint of the agent, in the form of the agent's adapter.
     Checkpoint(Arc<Value>),
 }
 
@@ -113,7 +113,7 @@ pub enum LogScope {
     /// Only this process.
     #[default]
     Process,
-    /// One process at a time: the next one finds the runs of the last one.
+    /// One process at a time: a process finds the runs of the process before it.
     Machine,
     /// Several replicas at once.
     Replicas,
@@ -123,7 +123,7 @@ pub enum LogScope {
 ///
 /// Every future may be dropped at any time: the operation has then happened completely or not at all.
 pub trait RunLog: Send + Sync + 'static {
-    /// Creates a run and takes its lease until that time.
+    /// Creates a run and takes its lease, which lapses at `until`.
     ///
     /// # Errors
     ///
@@ -144,10 +144,10 @@ pub trait RunLog: Send + Sync + 'static {
         until: Timestamp,
     ) -> BoxFuture<'_, Result<Lease, LogError>>;
 
-    /// Extends leases until that time, and returns the lost ones: taken over, or of runs that ended or were deleted.
+    /// Extends leases to `until`, and returns the leases that are lost: taken over, or of runs that ended or were deleted.
     fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>>;
 
-    /// Releases leases: other replicas take the runs over at once. Leases that are already lost are ignored.
+    /// Releases leases, so that other replicas can take the runs over at once. Leases that are already lost are ignored.
     fn release(&self, leases: Vec<Lease>) -> BoxFuture<'_, Result<(), LogError>> {
         Box::pin(async move { self.renew(leases, RELEASED).await.map(drop) })
     }
@@ -165,13 +165,13 @@ pub trait RunLog: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(0)))
     }
 
-    /// Appends all events or none, and returns the number of the last. A terminal event must be the last of its batch and
-    /// closes the run at `now`; it is accepted beyond the limits.
+    /// Appends all events or none, and returns the number of the last event. A terminal event must be the last of its batch
+    /// and closes the run at `now`; a batch that ends with it is accepted beyond the limits.
     ///
     /// # Errors
     ///
     /// Returns the batch with [`LogError::Fenced`] if the lease is lost, [`LogError::Closed`] if the run has ended,
-    /// [`LogError::RunTooLong`] if a limit is exceeded, [`LogError::AfterTerminal`] if events follow a terminal one, and
+    /// [`LogError::RunTooLong`] if a limit is exceeded, [`LogError::AfterTerminal`] if events follow a terminal event, and
     /// [`LogError::Lost`] if the engine lost acknowledged events. After [`LogError::Unavailable`] the same batch can be retried.
     fn append(
         &self,
@@ -180,7 +180,8 @@ pub trait RunLog: Send + Sync + 'static {
         now: Timestamp,
     ) -> BoxFuture<'_, Result<u64, Refused>>;
 
-    /// Stores a note of the run. It replaces an earlier note of the same kind and counts as content of the run.
+    /// Stores a note of the run, which replaces an earlier note of the same kind. The size of every note counts towards the
+    /// run's limit of bytes, also after it was replaced.
     ///
     /// # Errors
     ///
@@ -188,7 +189,7 @@ pub trait RunLog: Send + Sync + 'static {
     /// [`LogError::RunTooLong`] if a limit is exceeded.
     fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>>;
 
-    /// Returns the [`Note::Input`] of a run. Returns `None` if it has none.
+    /// Returns the [`Note::Input`] of a run. Returns `None` if the run has none.
     fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>>;
 
     /// Returns which processes can share the log.
@@ -204,28 +205,30 @@ pub trait RunLog: Send + Sync + 'static {
     /// [`LogError::Unreadable`] if its bytes cannot be decoded.
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>>;
 
-    /// Like [`read`](Self::read), without a future. Returns `None` if the engine has to fetch the events. Watchers that keep up
-    /// read once per event, so the future matters.
+    /// Like [`read`](Self::read), without a future. Returns `None` if the engine has to fetch the events. A watcher that
+    /// keeps up reads once per event, so it would allocate a future per event.
     fn read_now(&self, run: &RunId, after: u64, max: usize) -> Option<Result<Page, LogError>> {
         let _ = (run, after, max);
         None
     }
 
-    /// Waits until there are events above `after`, or the run has ended.
+    /// Waits until the run has events with numbers above `after`, or has ended.
     ///
     /// # Errors
     ///
-    /// Returns [`LogError::NotFound`] if the run does not exist, or is deleted meanwhile.
+    /// Returns [`LogError::NotFound`] if the run does not exist. An engine that only finds out by a request to its server
+    /// may complete instead: the next read then returns the error.
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>>;
 
-    /// Like [`changed`](Self::changed), as a future that owns its state, for watchers that keep it. An engine can override it
-    /// to save a nested future.
+    /// Like [`changed`](Self::changed), but the future owns the engine, so that a watcher can store it. An engine can
+    /// override the method to save a nested future.
     fn changed_owned(self: Arc<Self>, run: &RunId, after: u64) -> BoxFuture<'static, Result<(), LogError>> {
         let run = run.clone();
         Box::pin(async move { self.changed(&run, after).await })
     }
 
-    /// Reports a watcher of the run until that time, so that an owner without watchers of its own does not cancel the run.
+    /// Records that the run has a watcher until `until`, so that an owner without watchers of its own does not cancel the
+    /// run.
     fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>>;
 
     /// Returns the state of a run.
@@ -237,23 +240,25 @@ pub trait RunLog: Send + Sync + 'static {
     /// Returns at most `max` open runs whose lease lapsed before `now`.
     fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>>;
 
-    /// Sends a message to the present or next holder of the lease. It is stored with the run.
+    /// Sends a message to the holder of the lease. The message is stored with the run, and a later holder receives it, too.
     ///
     /// # Errors
     ///
-    /// Returns [`LogError::RunTooLong`] if the queue of messages is full (a cancel is refused only if the queue contains one), and [`LogError::Closed`] if the run has ended.
+    /// Returns [`LogError::RunTooLong`] if the queue of messages is full (a cancel is refused only if the queue already
+    /// contains a cancel), and [`LogError::Closed`] if the run has ended.
     fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>>;
 
-    /// Waits until more than `seen` messages were sent to the run, and returns the new ones. A new holder receives all messages.
+    /// Waits until more than `seen` messages were sent to the run, and returns the messages after the first `seen`. A new
+    /// holder starts with 0 and receives all messages.
     ///
     /// # Errors
     ///
     /// Returns [`LogError::Fenced`] or [`LogError::Closed`] once the lease is lost.
     fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>>;
 
-    /// Relates keys to the run, until about that time. Keys have a name space of their own, and one key may relate to several
-    /// runs. An engine that no other process shares may store none, because the driver of a run in the same process knows
-    /// its keys.
+    /// Relates keys to the run until about `until`. Relation keys have a name space of their own, and one key may relate to
+    /// several runs. An engine that no other process shares may store none, because the driver of a run in the same process
+    /// knows the keys of the run.
     fn relate(
         &self,
         run: &RunId,
@@ -270,14 +275,16 @@ pub trait RunLog: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Returns the runs that each key relates to, in the order of the keys. Some may have ended or been deleted.
+    /// Returns the runs that each key relates to, in the order of the keys. Some of the runs may have ended or been
+    /// deleted.
     fn related(&self, keys: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<RunId>>, LogError>> {
         Box::pin(std::future::ready(Ok(vec![Vec::new(); keys.len()])))
     }
 
-    /// Claims a key for `value` until that time, and returns the value that holds it: another one if an earlier claim has not
-    /// lapsed. Of several simultaneous callers exactly one succeeds. The holder may claim again, which moves the end of its
-    /// claim; an `until` that is not after `now` releases the key, or only reads it.
+    /// Claims a key for `value` until `until`. Returns the value that holds the key: `value`, or the value of an earlier
+    /// claim that has not lapsed. Of several simultaneous callers with different values exactly one succeeds. A claim with
+    /// the same value moves the end of the claim. With an `until` that is not after `now`, the holder releases the key, and
+    /// any other caller only reads it.
     fn claim(
         &self,
         key: String,
@@ -292,7 +299,7 @@ pub trait RunLog: Send + Sync + 'static {
         None
     }
 
-    /// Checks whether the log is writable. Returns soon in either case.
+    /// Checks whether the log is writable, without retries.
     fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
         Box::pin(std::future::ready(Ok(())))
     }

@@ -6,11 +6,11 @@
 //! ```text
 //! Wait::poll ── condition holds? ── yes ──► Ready
 //!                  └ no ──► slot with the waker ──► Pending        drop ──► slot free
-//! Signal::tell ── progress = maximum of both ──► wakes the slots whose condition holds now
+//! Signal::advance ── progress = maximum of both ──► wakes the slots whose condition holds now
 //! ```
 //!
 //! No wake-up is missed: `poll` checks the condition and stores its waker under the lock under
-//! which `tell` changes the progress. Waits are cancel-safe: a dropped wait frees its slot and has
+//! which `advance` changes the progress. Waits are cancel-safe: a dropped wait frees its slot and has
 //! no other effect.
 
 use std::pin::Pin;
@@ -76,8 +76,8 @@ impl Signal {
     }
 
     /// Updates the progress and wakes the waiters whose condition holds. Outdated progress has no effect.
-    pub(crate) fn tell(&self, now: Progress) {
-        let (first, others) = self.state().tell(now);
+    pub(crate) fn advance(&self, now: Progress) {
+        let (first, others) = self.state().advance(now);
         // Outside the lock, because a waker may run any code.
         first.into_iter().chain(others).for_each(Waker::wake);
     }
@@ -92,7 +92,7 @@ impl Signal {
 
     /// Waits for more than `seen` messages, or the end of the lease.
     /// The caller checks the lease afterwards: this wait does not report which of the two happened.
-    pub(crate) async fn called(&self, lease: &Lease, seen: usize) -> Result<(), LogError> {
+    pub(crate) async fn messages(&self, lease: &Lease, seen: usize) -> Result<(), LogError> {
         self.wait(Want::Messages { epoch: lease.epoch, seen }).await;
         Ok(())
     }
@@ -104,7 +104,7 @@ impl Signal {
 
 impl State {
     /// Updates the progress, and returns the wakers to wake. Mostly there is one, which needs no list.
-    fn tell(&mut self, now: Progress) -> (Option<Waker>, Vec<Waker>) {
+    fn advance(&mut self, now: Progress) -> (Option<Waker>, Vec<Waker>) {
         let known = self.progress;
         self.progress = Progress {
             head: known.head.max(now.head),
@@ -222,12 +222,12 @@ mod tests {
         let mut near = Waiter::of(&signal, Want::Events { after: 0 });
         let mut far = Waiter::of(&signal, Want::Events { after: 5 });
         let mut owner = Waiter::of(&signal, Want::Messages { epoch: 1, seen: 0 });
-        signal.tell(at(3));
+        signal.advance(at(3));
         assert_eq!([near.woken(), far.woken(), owner.woken()], [1, 0, 0]);
         assert!(near.is_over() && !far.is_over() && !owner.is_over());
-        signal.tell(Progress { controls: 1, ..at(3) });
+        signal.advance(Progress { controls: 1, ..at(3) });
         assert_eq!([near.woken(), far.woken(), owner.woken()], [1, 0, 1]);
-        signal.tell(Progress { closed: true, controls: 1, ..at(4) });
+        signal.advance(Progress { closed: true, controls: 1, ..at(4) });
         assert!(far.woken() == 1 && far.is_over() && owner.is_over());
     }
 
@@ -235,7 +235,7 @@ mod tests {
     fn a_new_lease_ends_the_wait_of_the_old_one() {
         let signal = Signal::new(at(0));
         let mut owner = Waiter::of(&signal, Want::Messages { epoch: 1, seen: 0 });
-        signal.tell(Progress { epoch: 2, ..at(0) });
+        signal.advance(Progress { epoch: 2, ..at(0) });
         assert!(owner.woken() == 1 && owner.is_over());
     }
 
@@ -243,7 +243,7 @@ mod tests {
     fn what_arrives_late_tells_nothing() {
         let signal = Signal::new(at(4));
         let mut waiter = Waiter::of(&signal, Want::Events { after: 4 });
-        signal.tell(at(2));
+        signal.advance(at(2));
         assert!(waiter.woken() == 0 && !waiter.is_over());
     }
 
@@ -255,7 +255,7 @@ mod tests {
             let _second = Waiter::of(&signal, Want::Events { after: 1 });
         }
         assert_eq!(signal.state().waiting.len(), 2);
-        signal.tell(at(2));
+        signal.advance(at(2));
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         let mut waiter = Waiter::of(&signal, Want::Events { after: 0 });
         let first = std::mem::take(&mut waiter.1);
         assert!(!waiter.is_over());
-        signal.tell(at(1));
+        signal.advance(at(1));
         assert_eq!((first.0.load(Ordering::Relaxed), waiter.woken()), (0, 1));
     }
 }

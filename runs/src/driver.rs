@@ -4,20 +4,20 @@
 //!           agent's stream         log appends
 //!   running ─────────────► events ────────────► running
 //!      │ cancelled (by its principal, without watchers, at shutdown)
-//!      ├────────────► stopping ── the stream ends, or `CANCEL_WAIT` ──► ended: cancelled
-//!      │ `run_timeout`
-//!      ├─────────────────────────────────────────────────────────► ended: failed
-//!      ├ the stream ends ────────────────────────────────────────► ended as reported, or cut
-//!      ├ a lane raises an interrupt ─────────────────────────────► ended: interrupted, and the stream is held ([`suspend`](crate::suspend))
-//!      ├ the lease is lost ──────────────────────────────────────► left to the replica that took the run over
-//!      ├ the log has lost the run ───────────────────────────────► ended: `log_lost`, and the agent by policy
-//!      └ the engine leaves ([`leaving`](crate::leaving)) ─────────► handed over, or ended: `gateway_lost`
+//!      ├────────────► stopping ── the agent reports an end, or `CANCEL_WAIT` ──► ended as reported, or cancelled
+//!      ├ `run_timeout` ──────────────────► ended: failed
+//!      ├ the agent reports an end ───────► ended as reported
+//!      ├ the stream ends without an end ─► ended: failed
+//!      ├ a lane raises an interrupt ─────► ended: interrupted; the stream is held (`suspend.rs`)
+//!      ├ the lease is lost ──────────────► not driven here: another replica has taken the run over
+//!      ├ the log has lost the run ───────► `log_lost`: no event can be appended; `on_log_loss` decides about the agent
+//!      └ the engine shuts down ──────────► handed over, or ended: `gateway_lost` (`leaving.rs`)
 //! ```
 //!
-//! One task: the driver polls the stream of the agent ([`input`]) and appends the ready events together. The log always
-//! receives a terminal event, from this driver or from the replica that takes the run over. After the terminal event the
-//! stream is polled for some seconds ([`drive`]), so that the agent can notify its remote side. If the run was taken over, the
-//! agent works for the other replica, and the stream is dropped instead.
+//! One task drives a run: it polls the stream of the agent ([`input`]) and appends the ready events together. The log
+//! always receives a terminal event, from this driver or from the replica that takes the run over. After the terminal event
+//! the stream is polled for some seconds ([`drive`]), so that the agent can send its remote side a last request, such as a
+//! cancel. If another replica took the run over, it needs the work of the remote side, and the stream is dropped instead.
 
 mod append;
 mod controls;
@@ -36,13 +36,13 @@ use tokio::time::Instant;
 use crate::builder::EventGuard;
 use crate::feed::Begin;
 use crate::suspend::Suspension;
-pub(crate) use append::left_by_extension;
+pub(crate) use append::extension_value;
 use controls::{Controls, Interruption, Waits};
 pub(crate) use drive::Drive;
 pub(crate) use input::{Batch, Input};
 use turn::RunTurn;
 
-/// The pause before an unavailable log is retried. The engine of the log has already retried for long.
+/// The pause before an unavailable log is retried. It is long because the log's engine has already retried by itself.
 pub(crate) const LOG_PAUSE: Duration = Duration::from_millis(500);
 
 /// The outcome of a run that another replica took over.
@@ -57,15 +57,16 @@ const INTERRUPTED: &str = "interrupted";
 /// The outcome of a run that its log has lost.
 const LOG_LOST: &str = "log_lost";
 
-/// Where the run can continue after this replica.
+/// Whether another replica can resume the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum GoesOn {
-    /// The agent's work is known to this process alone.
-    HereAlone,
-    /// The log holds a request that was announced to the agent. It is handed over only when this replica ends.
-    IfLost,
-    /// The log holds a checkpoint of the agent's work.
-    Anywhere,
+enum Resumable {
+    /// The log holds no checkpoint at which the agent can resume.
+    No,
+    /// The log holds a checkpoint that was stored before the remote side confirmed the request. The run is handed over only
+    /// when this replica ends ([`Agent::can_hand_over`](aqueduct_core::Agent::can_hand_over)).
+    IfOwnerEnds,
+    /// The log holds a checkpoint of work that the remote side has confirmed.
+    Yes,
 }
 
 /// The stream machine of a run, its log, and its timers.
@@ -73,7 +74,9 @@ struct Machine<'d> {
     drive: &'d Drive,
     context: StreamContext,
     turn: RunTurn,
+    /// The outcome for metrics and logs, once the run has ended or is not driven here any more.
     outcome: String,
+    /// Set once the agent is cancelled.
     is_stopping: bool,
     /// The time at which the run exceeds its limit, or at which a cancelled run stops waiting for its agent.
     deadline: Instant,
@@ -83,32 +86,33 @@ struct Machine<'d> {
     lost: CancelToken,
     /// The number of handled control messages from other replicas.
     messages_seen: usize,
-    /// Set if another replica started the run: its watchers need time to reconnect here.
+    /// Set if another replica started the run, until the first watcher is here: watchers need time to reconnect.
     is_takeover: bool,
-    /// The position of the agent's work, until the log holds it.
+    /// The last checkpoint of the agent, until the log holds it.
     checkpoint: Option<Checkpoint>,
-    /// Where the run can continue, according to the log.
-    goes_on: GoesOn,
+    /// Whether another replica can resume the run from what the log holds.
+    resumable: Resumable,
     /// Set if the agent had more events ready than are handled together.
     is_flooded: bool,
     /// Interrupts that lanes raised.
     raised: Vec<SourceEvent>,
-    /// Set if the run ends with these interrupts, and its source is held for the run that replies.
+    /// Set if the run ends with the interrupts of lanes, and its source is held for the run that replies.
     suspension: Option<Suspension>,
-    /// Events that were taken out of the context before they are appended.
+    /// Events that were polled from the context and wait for the next append.
     polled: Vec<BlockEvent>,
-    /// The positions of the source among them.
+    /// The number of positions of the source in `polled`.
     positions: u64,
+    /// The host's check of source events, which can fail the run.
     guard: Option<EventGuard>,
 }
 
 impl<'d> Machine<'d> {
-    /// Creates the machine of a new run, or restores that of a run which was taken over. The time limit of a run counts
-    /// from its start, at whatever replica.
+    /// Creates the machine of a new run, or restores the machine of a run that was taken over. The time limit of a run
+    /// counts from the time at which its first owner opened it.
     fn new(drive: &'d Drive, begin: Begin, lost: CancelToken) -> Self {
         let options = drive.agent.options();
         let limit = options.run_timeout;
-        let (context, response_id, is_takeover, goes_on, spent) = match begin {
+        let (context, response_id, is_takeover, resumable, spent) = match begin {
             Begin::New => {
                 let context = StreamContext::with_limits(drive.info(), options.limits.clone());
                 let context = context.with_known_calls(drive.request.input.known_calls());
@@ -116,12 +120,13 @@ impl<'d> Machine<'d> {
                     Some(shown) => context.with_shown_id(shown.clone()),
                     None => context,
                 };
-                (drive.keeping_ids(context), None, false, GoesOn::HereAlone, Duration::ZERO)
+                (drive.keeping_ids(context), None, false, Resumable::No, Duration::ZERO)
             }
             Begin::Takeover { context, response_id, opened_at, can_hand_over } => {
-                // A request that was only announced is looked for here to its end: handed over, the search would start over.
-                let goes_on = if can_hand_over { GoesOn::Anywhere } else { GoesOn::IfLost };
-                (*context, response_id, true, goes_on, elapsed(opened_at, drive.runs.now()))
+                // An unconfirmed request is searched at the remote side. A handover would start the search over at the next
+                // replica, so this replica finishes it.
+                let resumable = if can_hand_over { Resumable::Yes } else { Resumable::IfOwnerEnds };
+                (*context, response_id, true, resumable, elapsed(opened_at, drive.runs.now()))
             }
         };
         Self {
@@ -136,7 +141,7 @@ impl<'d> Machine<'d> {
             messages_seen: 0,
             is_takeover,
             checkpoint: None,
-            goes_on,
+            resumable,
             is_flooded: false,
             raised: Vec::new(),
             suspension: None,
@@ -146,9 +151,10 @@ impl<'d> Machine<'d> {
         }
     }
 
-    /// Runs to the terminal event. Returns the outcome as a word, and the suspension if the run waits for a reply.
+    /// Drives the run to its terminal event, or until it is not driven here any more. Returns the outcome for metrics, and
+    /// the suspension if the run waits for a reply.
     async fn run(mut self: Box<Self>, input: &mut Input) -> (String, Option<Suspension>) {
-        if self.was_left() {
+        if self.is_caller_gone() {
             self.handle_watchers();
         }
         let mut controls = Controls::new(&self.drive.handle, &self.lost, self.messages(), self.deadline);
@@ -174,12 +180,12 @@ impl<'d> Machine<'d> {
         (self.outcome, self.suspension)
     }
 
-    /// Returns what decides how long the driver waits.
+    /// Returns the state that decides how long the driver waits.
     fn waits(&self) -> Waits {
         Waits { is_stopping: self.is_stopping, deadline: self.deadline, unwatched: self.unwatched }
     }
 
-    /// Handles what came before the next input.
+    /// Handles a control event that arrived before the next input.
     async fn handle_interruption(
         &mut self,
         interruption: Interruption,
@@ -187,30 +193,30 @@ impl<'d> Machine<'d> {
         input: &mut Input,
     ) {
         match interruption {
-            Interruption::Lost => self.leave(),
+            Interruption::Lost => self.stop_driving(),
             Interruption::Cancelled => self.stop(),
-            Interruption::Messages(heard) => {
-                self.handle_messages(heard).await;
+            Interruption::Messages(messages) => {
+                self.handle_messages(messages).await;
                 controls.set_messages(self.messages());
             }
             Interruption::Deadline => self.handle_deadline(),
             Interruption::Unwatched => self.handle_unwatched().await,
             Interruption::Changed => {
-                input.listen(self.drive.handle.take_lanes());
+                input.set_lanes(self.drive.handle.take_lanes());
                 self.handle_watchers();
             }
         }
     }
 
-    /// Handles a batch: lane events first, because events of the agent may follow from those of its sub-agents.
+    /// Handles a batch: lane events first, because the agent's events may be reactions to events of its sub-agents.
     async fn handle_batch(&mut self, batch: Batch, input: &mut Input) {
         self.handle_lanes(batch.lanes);
         if batch.events.is_empty() && !batch.is_end {
             return;
         }
         if self.drive.extension.is_some() {
-            // Lanes may have been opened after the last check and before the agent's event was ready.
-            input.listen(self.drive.handle.take_lanes());
+            // A lane may have been opened after the lanes were polled and before the agent's event was ready.
+            input.set_lanes(self.drive.handle.take_lanes());
             self.handle_lanes(input.ready_lanes());
             self.catch_up(input).await;
         }
@@ -221,7 +227,8 @@ impl<'d> Machine<'d> {
         self.is_flooded = batch.is_full;
     }
 
-    /// Handles an event of the agent: shows it to the extension, keeps a checkpoint, and places content in the turn.
+    /// Handles an event of the agent: passes it to the extension, keeps a checkpoint or position for the next append, and
+    /// passes all other events to the stream machine, under the response id of the turn.
     fn handle_event(&mut self, event: SourceEvent) {
         if let Some(extension) = &self.drive.extension {
             extension.observe(&event);
@@ -246,7 +253,7 @@ impl<'d> Machine<'d> {
     /// Passes an event to the stream machine. Exceeding a limit fails the run.
     fn handle_placed(&mut self, event: SourceEvent) {
         match self.context.handle_event(event) {
-            // Events after the end of the run belong to no run.
+            // Events after the end of the run are dropped.
             Ok(()) | Err(aqueduct_core::Error::Ended) => {}
             Err(error) => self.context.handle_failure((&error).into()),
         }

@@ -1,17 +1,17 @@
-//! [`Errand`]: work beside runs that survives its replica, such as delivering push notifications about a run.
+//! [`Errand`]: a background job that belongs to no run and survives its replica, such as delivering push notifications.
 //!
 //! ```text
-//! begin ──► a run without events in the log, held here ──► handler works, saves its position ──► ended, kept as a record
-//!               │ the replica dies, or leaves: the lease lapses
-//!               └──► the sweeper of another replica ──► its handler continues from the saved position
+//! begin_errand ──► a run without events in the log, leased here ──► the handler works, saves its progress ──► ended
+//!                     │ the replica crashes or shuts down: the lease lapses              (the record stays readable)
+//!                     └──► the sweeper of another replica takes the lease ──► its handler continues from the saved progress
 //! ```
 //!
-//! An errand is a run of the log with a lease and a checkpoint and without an agent: no client sees it, and it is not driven.
-//! Handlers are registered by kind. An errand whose kind has no handler here is left to other replicas, and ended when it is
-//! older than ended runs are kept.
+//! The log stores an errand as a run with a lease and a checkpoint, without agent and events: no client sees it, and no
+//! driver drives it. Handlers are registered by kind. A replica without a handler for the kind leaves a lapsed errand to
+//! other replicas, but ends it once it is older than the retention time of ended runs.
 //!
-//! Invariants: one replica works on an errand at a time, as long as leases hold; work after the last save is repeated.
-//! The records of one subject are in the order in which they were created.
+//! Invariants: one replica works on an errand at a time, as long as leases hold; after a takeover the work since the last
+//! save is repeated; the records of one subject are in the order in which they were created.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
@@ -24,20 +24,20 @@ use serde_json::Value;
 use crate::driver::LOG_PAUSE;
 use crate::runs::Runs;
 
-/// The prefix of the threads of errands, which also separates their parts. A client cannot forge an errand by using it
-/// in a name: errands also have an empty agent.
+/// The first character of an errand's thread id and the separator of its parts. A client cannot forge an errand by a thread
+/// id that starts with it: an errand also has an empty agent.
 const MARK: char = '\u{1e}';
 
-/// The number of records of one subject that are read.
+/// The most errands of one subject.
 const RECORDS: usize = 1_000;
 
-/// The code at the end of an errand's log. It is not a failure, and no watcher reads it.
+/// The failure code of the event that closes an errand in the log. The errand has not failed; no watcher reads the event.
 const OVER: &str = "errand_over";
 
 /// Works on errands of one kind.
 pub trait ErrandHandler: Send + Sync + 'static {
-    /// Works until the errand is done. The future is dropped if the errand is cancelled, or if another replica works on
-    /// it.
+    /// Works until the errand is done. The future is dropped if the errand is cancelled, or if this replica loses the
+    /// lease.
     fn work(&self, errand: Errand) -> BoxFuture<'static, ()>;
 }
 
@@ -48,7 +48,7 @@ pub struct Subject {
     pub owner: String,
     /// The kind, which selects the handler.
     pub kind: &'static str,
-    /// The name of the subject, chosen by the handler.
+    /// The name of the subject, in a form that the creator of the errand chooses.
     pub name: String,
 }
 
@@ -68,14 +68,14 @@ impl Subject {
     }
 }
 
-/// The record of an errand.
+/// An errand as the log holds it.
 #[derive(Debug, Clone)]
 pub struct ErrandRecord {
     /// The key in the log.
     pub key: RunId,
     /// The value that was saved last.
     pub value: Arc<Value>,
-    /// Set if no replica works on the errand any more.
+    /// Set if the errand is done or cancelled, so that no replica works on it.
     pub is_over: bool,
 }
 
@@ -103,8 +103,8 @@ impl Errand {
     ///
     /// # Errors
     ///
-    /// Returns an error if the log refuses the value: if this replica is lost, the work since the last save is
-    /// repeated.
+    /// Returns an error if the log refuses the value. The work can continue; if this replica is then lost, the next one
+    /// repeats the work since the last successful save.
     pub async fn save(&mut self, value: Value) -> Result<(), LogError> {
         self.value = Arc::new(value);
         self.runs.run_log().annotate(&self.lease, Note::Checkpoint(Arc::clone(&self.value))).await
@@ -140,18 +140,19 @@ pub(crate) fn is_errand(meta: &RunMeta) -> bool {
 }
 
 impl Runs {
-    /// Registers the handler of a kind; replaces an earlier one. Must be called before housekeeping starts.
+    /// Registers the handler of a kind, or replaces it. Must be called before [`Runs::run_housekeeping`].
     pub fn handle_errands(&self, kind: &'static str, handler: Arc<dyn ErrandHandler>) {
         let mut handlers = self.0.errands.0.lock().unwrap_or_else(PoisonError::into_inner);
         handlers.retain(|(known, _)| *known != kind);
         handlers.push((kind, handler));
     }
 
-    /// Starts an errand. With `works` unset, only stores a record about the subject, on which no replica works.
+    /// Starts an errand with `value` as its first progress. If `works` is `false`, only stores a record about the subject,
+    /// on which no replica works.
     ///
     /// # Errors
     ///
-    /// Returns an error if the log refuses the record, or if the subject has the largest number of records.
+    /// Returns an error if the log refuses the record, or if the subject already has 1000 records.
     pub async fn begin_errand(&self, subject: &Subject, value: Value, works: bool) -> Result<(), LogError> {
         let mut nth = self.errands(subject).await?.len();
         let lease = loop {
@@ -197,7 +198,7 @@ impl Runs {
         Ok(records)
     }
 
-    /// Cancels an errand, at whatever replica.
+    /// Cancels an errand, whichever replica works on it.
     ///
     /// # Errors
     ///
@@ -210,9 +211,9 @@ impl Runs {
         }
     }
 
-    /// Takes over an errand whose replica is gone. Ends it if it is older than ended runs are kept and has no handler
-    /// here.
-    pub(crate) async fn take_up_errand(&self, run: &RunState) -> Result<(), LogError> {
+    /// Takes over a lapsed errand. Without a handler for its kind, ends an errand that is older than the retention time,
+    /// and leaves a younger one to other replicas.
+    pub(crate) async fn take_over_errand(&self, run: &RunState) -> Result<(), LogError> {
         let handler = kind_of(&run.meta).and_then(|kind| self.0.errands.get(kind));
         let keep = i64::try_from(self.setup().settings.keep.as_millis()).unwrap_or(i64::MAX);
         let is_old = run.meta.opened_at < Timestamp(self.now().0.saturating_sub(keep));
@@ -229,7 +230,8 @@ impl Runs {
         Ok(())
     }
 
-    /// Spawns a task that holds the lease and runs the handler, until it is done or the errand is cancelled.
+    /// Spawns a task that holds the lease and runs the handler. The task ends the errand when the handler is done or the
+    /// errand is cancelled, and only stops if the lease is lost.
     fn work(&self, handler: Arc<dyn ErrandHandler>, lease: Lease, owner: String, value: Arc<Value>) {
         let runs = self.clone();
         tokio::spawn(async move {
@@ -246,12 +248,12 @@ impl Runs {
                 () = handler.work(errand) => {}
             }
             if let Err(error) = runs.end_errand(&lease).await {
-                tracing::warn!(errand = lease.run_id.as_str(), %error, "an errand was not ended: it is done again");
+                tracing::warn!(errand = lease.run_id.as_str(), %error, "an errand could not be ended: its work is repeated");
             }
         });
     }
 
-    /// Waits until the errand is cancelled. Returns `false` if another replica has the lease.
+    /// Waits until the errand is cancelled. Returns `false` if the log refuses the wait, because the lease is lost.
     async fn errand_cancelled(&self, lease: &Lease) -> bool {
         let mut seen = 0;
         loop {

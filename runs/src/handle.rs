@@ -1,12 +1,12 @@
-//! [`RunHandle`]: a run that this engine drives, as seen by other tasks: its watchers, its cancellation, its lanes.
+//! [`RunHandle`]: access of other tasks to a run that this engine drives: its watchers, its cancellation, its lanes.
 //!
 //! ```text
-//! lanes:  unused ── RunHandle::lanes ──► open (a channel; the driver is woken and takes its end) ──► closed
-//!            └──────────────────────── the run ends ────────────────────────────────────────────────┘
+//! lanes:  unused ── RunHandle::lanes ──► open (a channel; the driver takes the receiver) ── the run ends ──► closed
+//!            └────────────────────────────────── the run ends ────────────────────────────────────────────┘
 //! ```
 //!
-//! Watchers are counted, so that a run without any can be cancelled. The channel for lanes is created on first use: most
-//! runs have no sub-agents that are called through the host.
+//! Watchers are counted, so that the driver can cancel a run without watchers. The channel for lanes is created on first
+//! use: most runs have no sub-agents that are called through the host.
 
 use std::fmt;
 use std::pin::Pin;
@@ -24,10 +24,12 @@ use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{Notify, mpsc, watch};
 
-/// Lane events that wait for a run. Enough to keep both sides busy; few enough that back-pressure reaches a sub-agent soon.
+/// Lane events that wait in the channel of a run. Enough to keep sub-agent and driver busy; few enough that back-pressure
+/// reaches a sub-agent soon.
 pub(crate) const LANE_EVENTS: usize = 64;
 
-/// The driver's end of the channel for lanes. The events are boxed: the channel allocates room for 32 of them at once.
+/// The receiver of the channel for lanes, which the driver polls. The events are boxed: the channel allocates room for 32
+/// of them at once.
 pub(crate) type LaneEvents = mpsc::Receiver<Box<SourceEvent>>;
 
 /// A run that this engine drives.
@@ -36,9 +38,10 @@ pub struct RunHandle {
     cancel: CancelToken,
     ended: CancelToken,
     watchers: AtomicUsize,
-    /// Set if the driver handed the run over.
-    is_left: AtomicBool,
-    /// Notified when the number of watchers changed, or lanes were opened. Only the driver waits for it.
+    /// Set once the run was handed over to other replicas.
+    is_handed_over: AtomicBool,
+    /// Notified when the number of watchers changed, the channel for lanes was opened, or the shutdown stage changed. Only
+    /// the driver waits for it.
     changed: Notify,
     lanes: Mutex<Lanes>,
     /// The number of positions of the source that the log holds.
@@ -69,7 +72,7 @@ impl RunHandle {
             cancel: CancelToken::new(),
             ended: CancelToken::new(),
             watchers: AtomicUsize::new(0),
-            is_left: AtomicBool::new(false),
+            is_handed_over: AtomicBool::new(false),
             changed: Notify::new(),
             lanes: Mutex::new(Lanes::Unused),
             stored: watch::Sender::default(),
@@ -86,17 +89,17 @@ impl RunHandle {
         &self.cancel
     }
 
-    /// Returns `true` once the run has ended here: it is over, or another replica drives it.
+    /// Returns `true` once this engine no longer drives the run: the run has ended, or another replica drives it.
     pub fn is_ended(&self) -> bool {
         self.ended.is_cancelled()
     }
 
-    /// Waits until the run has ended here.
+    /// Waits until [`is_ended`](Self::is_ended) returns `true`.
     pub async fn ended(&self) {
         self.ended.cancelled().await;
     }
 
-    /// Waits for the end of the run or its cancellation. Returns `true` if it was cancelled.
+    /// Waits until the run is cancelled or this engine no longer drives it. Returns `true` if the run was cancelled.
     pub async fn was_cancelled(&self) -> bool {
         tokio::select! {
             biased;
@@ -119,12 +122,12 @@ impl RunHandle {
         }
     }
 
-    /// Locks the channel state. A panic of another holder leaves it valid.
+    /// Locks the state of the channel. A panic of another holder leaves the state valid.
     fn lock_lanes(&self) -> MutexGuard<'_, Lanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the driver's end of the channel for lanes, once it has been opened.
+    /// Takes the receiver of the channel for lanes. Returns `None` if the channel is not open or its receiver was taken.
     pub(crate) fn take_lanes(&self) -> Option<LaneEvents> {
         match &mut *self.lock_lanes() {
             Lanes::Open(_, receiver) => receiver.take(),
@@ -132,7 +135,7 @@ impl RunHandle {
         }
     }
 
-    /// Adds positions of the source that the log holds now.
+    /// Adds to the number of positions of the source that the log holds.
     pub(crate) fn add_stored(&self, positions: u64) {
         self.stored.send_modify(|stored| *stored += positions);
     }
@@ -149,37 +152,37 @@ impl RunHandle {
         self.ended.cancel();
     }
 
-    /// Returns the number of watchers here.
+    /// Returns the number of watchers at this replica.
     pub(crate) fn watchers(&self) -> usize {
         self.watchers.load(Ordering::SeqCst)
     }
 
-    /// Returns `true` if the run has no watchers here.
+    /// Returns `true` if the run has no watchers at this replica.
     pub(crate) fn is_unwatched(&self) -> bool {
         self.watchers() == 0
     }
 
-    /// Marks the run as handed over: its watchers here stop.
-    pub(crate) fn leave(&self) {
-        self.is_left.store(true, Ordering::SeqCst);
+    /// Marks the run as handed over: its watchers at this replica get a resumable end.
+    pub(crate) fn mark_handed_over(&self) {
+        self.is_handed_over.store(true, Ordering::SeqCst);
     }
 
     /// Returns `true` once the run was handed over.
-    pub(crate) fn is_left(&self) -> bool {
-        self.is_left.load(Ordering::SeqCst)
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.is_handed_over.load(Ordering::SeqCst)
     }
 
-    /// Wakes the driver to check its state.
+    /// Wakes the driver, which then checks the shutdown stage.
     pub(crate) fn wake(&self) {
         self.changed.notify_one();
     }
 
-    /// Returns `true` while a sub-agent may send events into the run.
-    pub(crate) fn is_fed(&self) -> bool {
+    /// Returns `true` while a [`LaneSender`] exists: a sub-agent may send events into the run.
+    pub(crate) fn has_lane_senders(&self) -> bool {
         matches!(&*self.lock_lanes(), Lanes::Open(sender, _) if sender.strong_count() > 1)
     }
 
-    /// Returns a future that completes when watchers or lanes have changed since the last one completed.
+    /// Returns a future that completes at the next notification of `changed`, or at once if one was missed.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
@@ -206,7 +209,7 @@ pub enum LaneRefused {
 }
 
 impl LaneSender {
-    /// Sends an event; waits for room for at most `patience`.
+    /// Sends an event. If the channel is full, waits for at most `patience`.
     ///
     /// # Errors
     ///
@@ -241,18 +244,19 @@ const LOG_LOST: &str = "log_lost";
 /// The events of a run for one watcher.
 ///
 /// If the log is unavailable for a time, or the run is handed over, the stream ends without a terminal event, which a
-/// transport reports as a resumable end. If the log has lost the run, the stream ends with a failure that is in no log,
-/// because no further event can follow.
+/// transport reports as a resumable end. If the log has lost the run, the stream ends with a failure that no log holds:
+/// the log accepts no further event of the run.
 pub(crate) struct Watched {
     run: RunId,
     follow: Follow,
-    /// The number of the last event.
+    /// The number of the last event that this stream returned; 0 before the first one.
     last: u64,
     _guard: Option<WatchGuard>,
     /// Completes when the watcher must stop before the end of the run.
     halted: Gated<BoxFuture<'static, ()>>,
     /// Set once the stream was polled.
-    is_asked: bool,
+    was_polled: bool,
+    /// Set once the stream has ended.
     is_over: bool,
 }
 
@@ -265,13 +269,13 @@ impl Watched {
         halted: BoxFuture<'static, ()>,
     ) -> Self {
         let halted = Gated::new(halted);
-        Self { run: run.clone(), follow, last: 0, _guard: guard, halted, is_asked: false, is_over: false }
+        Self { run: run.clone(), follow, last: 0, _guard: guard, halted, was_polled: false, is_over: false }
     }
 
     /// Decides how the stream ends after an error of the log: with a failure if the log has lost the run, otherwise resumable.
     fn handle_error(&mut self, error: &LogError) -> Option<NumberedEvent> {
         self.is_over = true;
-        tracing::warn!(run = self.run.as_str(), %error, "a watcher lost its run");
+        tracing::warn!(run = self.run.as_str(), %error, "a watcher stops: the run log cannot be read");
         let is_lost =
             matches!(error, LogError::NotFound(_) | LogError::Lost { .. } | LogError::Unreadable { .. });
         is_lost.then(|| {
@@ -291,8 +295,9 @@ impl Stream for Watched {
             return Poll::Ready(None);
         }
         let Poll::Ready(next) = Pin::new(&mut self.follow).poll_next(cx) else {
-            if !std::mem::replace(&mut self.is_asked, true) {
-                // A stream that ends on its first poll would mean that the run has ended.
+            if !std::mem::replace(&mut self.was_polled, true) {
+                // A watcher takes a stream that ends without any event for a run that has ended, so the first poll never
+                // ends it.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -300,7 +305,7 @@ impl Stream for Watched {
             self.is_over = true;
             return Poll::Ready(None);
         };
-        self.is_asked = true;
+        self.was_polled = true;
         Poll::Ready(match next {
             Some(Ok(event)) => {
                 self.last = event.number;

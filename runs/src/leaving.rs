@@ -71,8 +71,9 @@ impl Leaving {
     pub(crate) fn halted(&self, run: Option<Arc<RunHandle>>) -> impl Future<Output = ()> + Send + use<> {
         let mut halts = self.halt.subscribe();
         async move {
-            let is_left = |halt: &Halt| halt.is_leaving && run.as_ref().is_none_or(|run| run.is_left());
-            if halts.wait_for(|halt| halt.is_outage || is_left(halt)).await.is_err() {
+            let is_handed_over =
+                |halt: &Halt| halt.is_leaving && run.as_ref().is_none_or(|run| run.is_handed_over());
+            if halts.wait_for(|halt| halt.is_outage || is_handed_over(halt)).await.is_err() {
                 // The engine is dropped. The log decides whether the events end.
                 std::future::pending::<()>().await;
             }
@@ -112,12 +113,12 @@ impl Runs {
         }
         self.tick();
         let held = std::mem::take(&mut *locked(&self.0.replica.held));
-        let give_up = |(lease, lost): (Lease, CancelToken)| {
-            // What works under it here stops before another replica continues.
+        let stop_work = |(lease, lost): (Lease, CancelToken)| {
+            // Errands and mailboxes under the lease stop before another replica takes them over.
             lost.cancel();
             lease
         };
-        let held = held.into_values().map(give_up).collect();
+        let held = held.into_values().map(stop_work).collect();
         if let Err(error) = self.run_log().release(held).await {
             tracing::warn!(%error, "leases could not be released: they lapse");
         }

@@ -1,26 +1,30 @@
-//! Runs that a publisher sends in: lines of workflow events are decoded, and the events take the path of every run.
+//! Runs that a publisher sends in: lines of workflow events are decoded, and the driver handles the events like those of an
+//! agent.
 //!
 //! ```text
-//!   publish ──► fed ── finish ──────────────────────────────► the run ends as its lines report, or was cut
+//!   publish ──► fed ── finish ───────────────────► the run ends as its lines report, or fails if no line reports an end
 //!                │ ▲
 //!     connection ▼ │ publish of the same run within `grace`: continues after the last acknowledged payload
-//!     lost      idle ── `grace` elapses ──────────────────────► the run ends as cut
+//!     lost      idle ── `grace` elapses ─────────► the run fails, because its stream ends without an end
 //! ```
 //!
 //! A workflow that raises an interrupt ends its run as interrupted, and its publisher stays connected. The reply starts the
 //! next run of the thread (`answer`): the publisher receives the reply, and the lines that follow belong to that run.
 //!
 //! ```text
-//!   fed ── interrupt ──► waiting ── a run of the thread brings the reply ──► fed, into that run
+//!   fed ── interrupt ──► waiting ── a caller's run delivers the reply ──► fed: the lines belong to that run
 //! ```
 //!
-//! Where replicas share a log, any of them may receive the reply (`mailbox`), and a publisher may reconnect to any of them,
-//! also after its replica died (`adopt`).
+//! Where replicas share a log, any replica may receive the reply (`mailbox`), and a publisher may reconnect to any replica,
+//! also after the owner of its run crashed (`adopt`).
 //!
-//! Invariants: a payload is acknowledged once it was decoded and will reach the run, and where the log outlives this
-//! process, once the log holds the payload and its events; a repeated payload is acknowledged
-//! again and not decoded twice; a dropped future loses no payload; a reply is sent to every publisher that reconnects,
-//! until a line proves that the workflow received it ([`LineDecoder::replies_taken`]).
+//! Invariants:
+//!
+//! * a payload is acknowledged once it is decoded and its events are queued for the driver; where the log outlives this
+//!   process, once the log holds the payload and its events;
+//! * a repeated payload is acknowledged again and not decoded twice; a dropped future loses no payload;
+//! * a reply is sent to every publisher that reconnects, until a line proves that the workflow received the reply
+//!   ([`LineDecoder::replies_taken`]).
 //!
 //! The host provides the formats of lines: the engine knows [`LineDecoder`] and no adapter, except for the format `text`.
 
@@ -75,22 +79,25 @@ pub trait LineDecoder: Send + 'static {
     /// Returns the tool calls that wait for replies.
     fn waiting_calls(&self) -> Vec<ToolCallId>;
 
-    /// Returns the interrupts that the line proves as answered. Called for lines while replies are pending.
+    /// Returns the interrupts whose replies the workflow has received, as the line proves. Called for every line while
+    /// replies are unconfirmed.
     fn replies_taken(&self, line: &str) -> Vec<InterruptId>;
 }
 
-/// The surface of published runs.
+/// The surface ([`Caller::surface`]) of published runs.
 const PUBLISH: &str = "publish";
 
 /// Numbers the runs whose publishers sent no id.
 static NEXT_RUN: AtomicU64 = AtomicU64::new(1);
 
-/// A run that a publisher sends in.
+/// A publication: the source of a published run, and of the runs that reply to its interrupts.
+///
+/// A held run ([`suspend`](crate::suspend)) is a publication without publisher: its source is the stream of its agent.
 #[derive(Debug)]
 pub(crate) struct Published {
-    /// The key of the run that the publication began with.
+    /// The key in the log of the run with which the publication began.
     pub(crate) key: RunId,
-    /// The id of that run.
+    /// The publisher's id of that run.
     pub(crate) run_id: RunId,
     pub(crate) agent: Arc<AgentEntry>,
     pub(crate) principal: Principal,
@@ -98,11 +105,12 @@ pub(crate) struct Published {
     pub(crate) state: Mutex<State>,
     /// Replies that the workflow has not confirmed by a line.
     pub(crate) replies: watch::Sender<Vec<InterruptReply>>,
-    /// Counts the publishers: the cleanup of one that left must not cut a later one.
-    pub(crate) turns: AtomicU64,
-    /// The number of mailboxes that were opened for it.
+    /// The number of publishers that connected: the cleanup after a lost connection must not end the run of a publisher
+    /// that has reconnected since.
+    pub(crate) connections: AtomicU64,
+    /// The number of mailboxes that were opened for the publication.
     pub(crate) boxes: AtomicU64,
-    /// The surface of the runs that reply to it.
+    /// The surface of the runs that reply to the publication.
     pub(crate) surface: &'static str,
     /// The format of the payloads, if the log stores them for other replicas.
     pub(crate) format: Option<String>,
@@ -115,27 +123,28 @@ impl Published {
     }
 }
 
-/// The state of a published run, which its publishers share.
+/// The state of a publication, which successive publishers share.
 pub(crate) struct State {
     pub(crate) decoder: Box<dyn LineDecoder>,
+    /// The number of the last decoded payload.
     pub(crate) acknowledged: u64,
-    /// The sender to the run, or `None` once no more events may follow.
+    /// The sender to the driver of the current run, or `None` once no more events may follow.
     pub(crate) out: Option<FeedSender>,
     /// Interrupts without a reply.
     pub(crate) asked: Vec<InterruptId>,
-    /// Set if the run has ended with an interrupt.
+    /// Set if the current run has ended with an interrupt.
     pub(crate) is_waiting: bool,
-    /// Events of the decoder that were not sent to the run yet.
+    /// Decoded events that were not sent to the driver yet.
     pub(crate) held: Vec<SourceEvent>,
-    /// The position behind them, if the log stores payloads.
+    /// The position of the publisher after the held events, if the log stores payloads.
     pub(crate) position: Option<Value>,
-    /// The driver of the run, if the log stores payloads.
+    /// The driver of the current run, if the log stores payloads.
     pub(crate) driver: Option<Driver>,
     /// Receives replies from other replicas.
     pub(crate) mailbox: Option<Mailbox>,
     /// The run that delivered the last reply.
     pub(crate) answered_by: Option<Arc<RunHandle>>,
-    /// The extension whose lanes feed the runs that reply, for a held run.
+    /// For a held run: the extension whose lanes send events into the runs that reply.
     pub(crate) lanes_of: Option<Arc<dyn RunExtension>>,
 }
 
@@ -146,12 +155,12 @@ impl std::fmt::Debug for State {
 }
 
 impl State {
-    /// Sends the decoded events to the run, and waits until the log holds them if it stores payloads. A dropped future
-    /// leaves the rest for the next call.
+    /// Sends the decoded events to the driver and, if the log stores payloads, waits until the log holds the events. If the
+    /// future is dropped, the next call sends the rest.
     ///
     /// # Errors
     ///
-    /// Returns a refusal if the run is driven elsewhere.
+    /// Returns a refusal if this replica no longer drives the run and the run has not ended.
     async fn drain(&mut self, runs: &Runs, published: &Arc<Published>) -> Result<(), ServiceError> {
         let Self { decoder, out, asked, is_waiting, held, position, driver, mailbox, .. } = self;
         let Some(sender) = out else { return Ok(()) };
@@ -170,7 +179,7 @@ impl State {
         }
         if !held.is_empty() || position.is_some() {
             let Ok(permit) = sender.reserve().await else {
-                // The run has ended here; the remaining events belong to no run of this replica.
+                // The driver has stopped: the remaining events belong to no run that this replica drives.
                 held.clear();
                 *position = None;
                 return Driver::check_ended(driver.as_ref(), runs).await;
@@ -191,7 +200,7 @@ impl State {
     }
 }
 
-/// Returns the outcome of the event that ends a run.
+/// Returns the outcome that an event reports. Returns `None` for events that do not finish a run.
 fn outcome_of(event: &SourceEvent) -> Option<RunOutcome> {
     match event {
         SourceEvent::Finished { outcome, .. } => Some(*outcome),
@@ -203,7 +212,7 @@ fn outcome_of(event: &SourceEvent) -> Option<RunOutcome> {
 #[derive(Debug)]
 pub(crate) struct Driver {
     handle: Arc<RunHandle>,
-    /// The number of positions that were sent to it.
+    /// The number of positions that were sent to the driver.
     sent: u64,
 }
 
@@ -212,7 +221,7 @@ impl Driver {
         Self { handle: Arc::clone(handle), sent: 0 }
     }
 
-    /// Waits until the log holds what was sent.
+    /// Waits until the log holds all positions that were sent to the driver.
     async fn stored(&self, sender: &FeedSender, runs: &Runs) -> Result<(), ServiceError> {
         tokio::select! {
             biased;
@@ -221,13 +230,14 @@ impl Driver {
         }
     }
 
-    /// Returns a refusal if a run that this replica no longer drives continues at another one.
+    /// Returns a refusal if a run that this replica no longer drives has not ended, or cannot be read.
     async fn check_ended(driver: Option<&Self>, runs: &Runs) -> Result<(), ServiceError> {
         let Some(Self { handle, .. }) = driver else { return Ok(()) };
         match runs.run_log().state(handle.id()).await {
             Ok(run) if run.closed_at.is_some() => Ok(()),
             _ => {
-                let message = "the run goes on at another replica, or its log is away: connect again";
+                let message =
+                    "the run continues at another replica, or the run log is unavailable: connect again";
                 Err(ServiceError::new(RefusalKind::Unavailable, message))
             }
         }
@@ -235,7 +245,7 @@ impl Driver {
 }
 
 impl Runs {
-    /// Opens a run for a publisher, or continues the run of a publisher that reconnects.
+    /// Opens a run for a publisher, or continues the run of a publisher that reconnects, at this replica or at another one.
     pub(crate) async fn publish_run(
         self,
         caller: Caller,
@@ -276,7 +286,7 @@ impl Runs {
         self.open_published(request, agent, principal, (make(), place)).await
     }
 
-    /// Continues a run whose publisher lost its connection within `grace`.
+    /// Continues the run of a publisher that reconnects to the same replica within `grace`.
     async fn continue_run(
         self,
         known: Arc<Published>,
@@ -340,7 +350,7 @@ impl Runs {
             thread: input.thread_id.clone(),
             state: Mutex::new(state),
             replies: watch::Sender::default(),
-            turns: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
             boxes: AtomicU64::new(0),
             surface: PUBLISH,
             format,

@@ -1,4 +1,12 @@
-//! [`Runs`]: the engine, its parts, and the start of runs.
+//! [`Runs`]: the run engine, its shared state, and the start of runs.
+//!
+//! ```text
+//! start_run ──► access, limits ──► reply to an interrupt? ──┬ repeats an accepted reply ──► the run of that reply
+//!                                                           └ new input ──► open_start ──► run log, watcher, driver
+//! ```
+//!
+//! Other operations are in modules of their own: watching and cancelling in `service`, publishing in `publish`, takeovers
+//! in `takeover`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -28,7 +36,7 @@ use crate::reply::{Reply, ReplyRun};
 use crate::settings::{AgentOptions, Settings};
 use crate::threads::ThreadIndex;
 
-/// The run engine. Clones share it.
+/// The run engine. Clones share one engine.
 #[derive(Clone)]
 pub struct Runs(pub(crate) Arc<Engine>);
 
@@ -37,13 +45,15 @@ pub(crate) struct Engine {
     pub(crate) setup: RwLock<Arc<Setup>>,
     pub(crate) log: Arc<dyn RunLog>,
     pub(crate) host: Host,
-    /// Ordered, like all maps that are iterated here, so that equal calls have equal effects in the same order.
+    /// The runs that this engine drives, by key. Ordered, like all maps that are iterated here: the simulation replays from
+    /// a seed only if equal calls have equal effects in the same order.
     pub(crate) active: Mutex<BTreeMap<RunId, Arc<RunHandle>>>,
-    /// Runs that publishers send in.
+    /// Runs that publishers send in, and runs whose source is held for a reply ([`suspend`](crate::suspend)), by key.
     pub(crate) published: Mutex<BTreeMap<RunId, Arc<Published>>>,
     pub(crate) threads: ThreadIndex,
     pub(crate) replica: Replica,
     pub(crate) metrics: Arc<RunMetrics>,
+    /// Cancelled once new runs are refused.
     draining: CancelToken,
     pub(crate) leaving: Leaving,
     pub(crate) outage: Outage,
@@ -125,8 +135,8 @@ impl Runs {
         Self::with_parts(Arc::new(log), setup.settings, agents, self.0.host.clone())
     }
 
-    /// Replaces all settings and agents. Runs in progress keep those that they started with; the lease, the silence and the
-    /// scope of the log do not change.
+    /// Replaces all settings and agents. Runs in progress keep the settings and agents that they started with. `lease`,
+    /// `silence` and `scope` keep their current values.
     pub fn replace(&self, settings: Settings, agents: impl IntoIterator<Item = Arc<AgentEntry>>) {
         self.change_setup(|setup| {
             let Settings { lease, silence, scope, .. } = setup.settings;
@@ -148,7 +158,7 @@ impl Runs {
         Arc::clone(&self.0.setup.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the agent `name`. Returns `None` if there is none.
+    /// Returns the agent `name`. Returns `None` if the engine has no such agent.
     pub fn entry(&self, name: &str) -> Option<Arc<AgentEntry>> {
         self.setup().agents.get(name).cloned()
     }
@@ -210,7 +220,7 @@ impl Runs {
         if let Ok(forgotten) = self.0.log.expire(before).await
             && forgotten > 0
         {
-            tracing::debug!(forgotten, "ended runs were forgotten");
+            tracing::debug!(forgotten, "ended runs were deleted after their retention time");
         }
     }
 
@@ -224,7 +234,7 @@ impl Runs {
         (self.0.host.unique_bits)()
     }
 
-    /// Returns the time at which a lease that is taken now lapses.
+    /// Returns the time at which a lease lapses that is acquired or renewed now.
     pub(crate) fn lease_until(&self) -> Timestamp {
         let lease = i64::try_from(self.setup().settings.lease.as_millis()).unwrap_or(i64::MAX);
         Timestamp(self.now().0.saturating_add(lease))
@@ -282,7 +292,7 @@ impl Runs {
                 self.keep_claim(&claim).await;
                 Ok(started)
             }
-            // An equal reply at the same time was accepted first.
+            // An equal reply, which arrived at the same time and has the same claim, opened the run first.
             Err(error) if error.kind == RefusalKind::Conflict && self.run_log().state(&key).await.is_ok() => {
                 self.repeat_run(&owner, run.id).await
             }
@@ -323,7 +333,7 @@ impl Runs {
         let lease = self.open_log(meta).await?;
         let origin = RunOrigin::new(agent.name(), &input.thread_id, caller.surface);
         let (handle, extension) = self.attach(&key, &origin);
-        // The watcher is registered before the run starts, so the run is never unwatched by accident.
+        // The caller is registered as a watcher before the driver starts: a driver cancels a run without watchers.
         let events = self.watched(&key, Some(&handle), 0);
         let headers = forwarded(&caller, agent.options());
         let context: Arc<dyn CallContext> = match &extension {
@@ -334,9 +344,9 @@ impl Runs {
             }
             None => Arc::new(Forwarded(headers)),
         };
-        let left = extension.as_ref().and_then(|extension| extension.checkpoint());
+        let extension_value = extension.as_ref().and_then(|extension| extension.checkpoint());
         let ((), previous, fold) = futures_util::future::join3(
-            self.note_input(&lease, &owner, &input, left),
+            self.note_input(&lease, &owner, &input, extension_value),
             self.previous(&agent, &owner, &input.thread_id, &key),
             self.fold_thread(&agent, &owner, &input.thread_id, &key),
         )
@@ -353,7 +363,7 @@ impl Runs {
         Ok(StartedRun::new(run_id, events))
     }
 
-    /// Opens a run in the log. A conflict names the run by the id that its owner uses.
+    /// Opens a run in the log. A refusal for an existing run contains the caller's run id, not the key in the log.
     pub(crate) async fn open_log(&self, meta: RunMeta) -> Result<Lease, ServiceError> {
         let public = meta.public_id();
         let opened = self.0.log.open(meta, self.lease_until()).await;

@@ -1,23 +1,23 @@
-//! Runs whose lane raises an interrupt while the agent of the run still works.
+//! Runs that are held because a lane raised an interrupt while the agent of the run still works.
 //!
-//! A sub-agent that is called through the host raises an interrupt. Its caller, the agent of the run, waits for the
-//! sub-agent and does not know of the interrupt. The run ends as interrupted, like every run with interrupts; the
-//! stream of its agent is held, and continues in the run that replies.
+//! A sub-agent that is called through the host raises an interrupt. The agent of the run waits for the sub-agent and does
+//! not know of the interrupt. The run ends as interrupted, like every run with interrupts; the stream of its agent is held,
+//! and continues in the run that replies.
 //!
 //! ```text
 //! run 1: agent's stream ──► events ── a lane raises an interrupt ──► ended: interrupted
 //!              │
-//!            held ──┬ a run of the thread replies ──► the extension gets the reply; the rest of the stream feeds run 2
+//!            held ──┬ run 2 of the thread replies ──► the extension gets the reply; the rest of the stream feeds run 2
 //!                   └ no reply within `reply_timeout` ──► the agent is cancelled, the extension gets the end
 //! ```
 //!
-//! Run 2 is driven like a run that a publisher feeds, so the reply is bound, claimed and received from other replicas
-//! like those for publishers ([`publish`](crate::publish)). If a lane of run 2 raises an interrupt, run 2 is held in
-//! the same way.
+//! Run 2 is driven like a run that a publisher feeds. So the reply is matched to its run, claimed, and received from other
+//! replicas like a reply to a publisher ([`publish`](crate::publish)). If a lane of run 2 raises an interrupt, run 2 is
+//! held in the same way.
 //!
 //! Invariants: the source of a held run is polled, so that its connection stays alive, up to [`HELD`] batches; none of
-//! its events is dropped while it is held. An interrupt without a reply in run 2 is raised again there. The held runs
-//! of a process end with it: a later reply is refused by name.
+//! its events is dropped while it is held. An interrupt to which run 2 does not reply is raised again in run 2. A held run
+//! is lost with its process: a later reply is refused with a message that names the thread.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -39,7 +39,7 @@ use crate::runs::Runs;
 /// Batches of a held source that are kept. Beyond this limit the source is not polled until there is a reply.
 const HELD: usize = 1024;
 
-/// The surface of runs that continue the source of a held one.
+/// The surface of runs that continue the source of a held run.
 const REPLY: &str = "reply";
 
 /// The prefix of the ids of raised interrupts.
@@ -65,12 +65,12 @@ struct Answer {
     handle: Arc<RunHandle>,
 }
 
-/// The decoder of a held run, which has no lines: its source is a stream.
+/// The decoder of a held run, which has no lines: its source is a stream. Contains the tool calls that wait for replies.
 struct NoLines(Vec<ToolCallId>);
 
 impl LineDecoder for NoLines {
     fn handle_line(&mut self, _line: &ByteString) -> Result<(), String> {
-        Err("the run is fed by its agent".to_owned())
+        Err("the events of this run come from its agent: publish another run".to_owned())
     }
 
     fn handle_eof(&mut self) -> Result<(), String> {
@@ -91,7 +91,8 @@ impl LineDecoder for NoLines {
 }
 
 impl Runs {
-    /// Makes the run answerable at every replica. Must be awaited before a caller can see the interrupts.
+    /// Registers the run as held, so that every replica accepts replies to it. Must complete before a caller can see the
+    /// interrupts.
     pub(crate) async fn suspend(
         &self,
         drive: &Drive,
@@ -100,7 +101,7 @@ impl Runs {
     ) -> Suspension {
         let asked: Vec<InterruptId> = raised.iter().filter_map(interrupt_of).cloned().collect();
         let (key, input) = (drive.lease.run_id.clone(), &drive.request.input);
-        // This sender is never used: the run that replies sets its own.
+        // This sender is never used: the run that replies replaces it by its own.
         let (out, _) = Feed::published();
         let state = State {
             decoder: Box::new(NoLines(pending)),
@@ -123,7 +124,7 @@ impl Runs {
             thread: input.thread_id.detached(),
             state: Mutex::new(state),
             replies: watch::Sender::default(),
-            turns: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
             boxes: AtomicU64::new(0),
             surface: REPLY,
             format: None,
@@ -134,12 +135,12 @@ impl Runs {
         Suspension { published, raised }
     }
 
-    /// Returns the number of runs here whose source is held.
+    /// Returns the number of held runs of this replica.
     pub(crate) fn held_runs(&self) -> usize {
         self.published().values().filter(|published| published.surface == REPLY).count()
     }
 
-    /// Starts the run that replies to a held one. Returns `None` if no held run waits for the input.
+    /// Starts the run that replies to a held run. Returns `None` if no held run waits for the input.
     ///
     /// # Errors
     ///
@@ -165,8 +166,8 @@ impl Runs {
 /// Returns the refusal of a reply whose held run is gone.
 fn not_held(thread: &ThreadId) -> ServiceError {
     let message = format!(
-        "the run of thread {:?} whose sub-agent asked does not wait any more: no reply came within `timeouts.reply`, or its \
-         replica was stopped. Send the message again",
+        "the run of thread {:?} whose sub-agent raised the interrupt no longer waits for a reply: none arrived within \
+         `timeouts.reply`, or its replica was stopped. Send the message again",
         thread.as_str()
     );
     ServiceError::new(RefusalKind::Conflict, message)
@@ -190,7 +191,7 @@ impl Published {
         }
     }
 
-    /// Takes the reply, and accepts no other one from now on.
+    /// Removes the publication, so that no other reply is accepted, and returns the reply. Returns `None` if there is none.
     async fn take_answer(&self, runs: &Runs) -> Option<Answer> {
         let mut state = self.state.lock().await;
         state.is_waiting = false;
@@ -203,13 +204,13 @@ impl Published {
 }
 
 impl Suspension {
-    /// Withdraws the suspension, because the run did not end as interrupted.
+    /// Withdraws the suspension, because the log does not hold the end of the run as interrupted.
     pub(crate) async fn withdraw(self, runs: &Runs) {
         drop(self.published.take_answer(runs).await);
     }
 
-    /// Holds the source until there is a reply, and feeds the rest of it into the run that replies. Returns once that run
-    /// has ended, or without a reply within `reply_timeout`, after which the agent is cancelled.
+    /// Holds the source until a reply arrives, and feeds the rest of the source into the run that replies. Returns once
+    /// that run has ended. Without a reply within `reply_timeout`, cancels the agent and returns.
     pub(crate) async fn hold(self, drive: &Drive, input: &mut Input) {
         let mut held = Held::default();
         tokio::select! {
@@ -219,7 +220,10 @@ impl Suspension {
             () = held.fill(input, &drive.handle) => {}
         }
         let Some(answer) = self.published.take_answer(&drive.runs).await else {
-            tracing::info!(run = drive.lease.run_id.as_str(), "no reply came to what a sub-agent asked");
+            tracing::info!(
+                run = drive.lease.run_id.as_str(),
+                "no reply to a sub-agent's interrupt arrived in time"
+            );
             drive.handle.cancel_token().cancel();
             return;
         };
@@ -230,16 +234,16 @@ impl Suspension {
     /// cancel of that run cancels the agent.
     async fn feed(self, drive: &Drive, answer: Answer, held: Held, input: &mut Input) {
         let Answer { replies, out, handle } = answer;
-        let mut way = Way { out: Some(out), lanes: handle.lanes() };
+        let mut senders = ReplySenders { out: Some(out), lanes: handle.lanes() };
         for batch in held.0 {
-            way.send(batch).await;
+            senders.send(batch).await;
         }
         let is_open = |event: &SourceEvent| {
             let id = interrupt_of(event);
             !replies.iter().any(|reply| Some(&reply.id) == id)
         };
         let open: Vec<SourceEvent> = self.raised.into_iter().filter(is_open).collect();
-        way.send(Batch { lanes: open, ..Batch::default() }).await;
+        senders.send(Batch { lanes: open, ..Batch::default() }).await;
         if let Some(extension) = drive.lanes_of.as_ref().or(drive.extension.as_ref()) {
             extension.handle_replies(&replies);
         }
@@ -252,8 +256,8 @@ impl Suspension {
                     own.cancel_token().cancel();
                     drive.request.cancel.cancel();
                 }
-                () = own.changed() => input.listen(own.take_lanes()),
-                batch = input.next(), if way.out.is_some() => way.send(batch).await,
+                () = own.changed() => input.set_lanes(own.take_lanes()),
+                batch = input.next(), if senders.out.is_some() => senders.send(batch).await,
             }
         }
     }
@@ -270,7 +274,7 @@ impl Held {
             let is_over = self.0.last().is_some_and(|batch| batch.is_end);
             tokio::select! {
                 biased;
-                () = handle.changed() => input.listen(handle.take_lanes()),
+                () = handle.changed() => input.set_lanes(handle.take_lanes()),
                 batch = input.next(), if !is_over && self.0.len() < HELD => self.0.push(batch),
             }
         }
@@ -278,14 +282,15 @@ impl Held {
 }
 
 /// The senders into the run that replies.
-struct Way {
+struct ReplySenders {
     /// The sender of the agent's events, or `None` once the source has ended.
     out: Option<FeedSender>,
+    /// The sender of lane events, or `None` if the run has ended.
     lanes: Option<LaneSender>,
 }
 
-impl Way {
-    /// Sends a batch, lane events first. A run that has ended accepts none.
+impl ReplySenders {
+    /// Sends a batch, lane events first. Events for a run that has ended are dropped.
     async fn send(&mut self, batch: Batch) {
         for event in batch.lanes {
             if let Some(lanes) = &self.lanes {

@@ -5,8 +5,9 @@
 //!                                                                    └ it cannot ──► end open blocks, fail the run
 //! ```
 //!
-//! The log is read after the fence, so that it no longer changes. The agent itself sends the output since its owner died.
-//! Headers that the old owner forwarded for its caller are not in the log and are not sent again.
+//! The log is read after the old owner is fenced, so that it no longer changes. The output since the last logged event
+//! comes from the agent, which resumes at its checkpoint. Headers that the old owner forwarded for its caller are not in
+//! the log and are not sent again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use aqueduct_runlog::{Lease, LogError, Remains, RunMeta, RunState, is_log_metada
 use serde_json::Value;
 
 use crate::agents::AgentEntry;
-use crate::driver::{Drive, left_by_extension};
+use crate::driver::{Drive, extension_value};
 use crate::errands::is_errand;
 use crate::extension::{RunExtension, RunOrigin};
 use crate::feed::{Feed, TakenOver};
@@ -33,6 +34,7 @@ pub(crate) const GATEWAY_LOST: &str = "gateway_lost";
 
 /// The state of a lapsed run, read from its log.
 pub(crate) struct Read {
+    /// The open blocks and lanes, which must be ended if the run cannot be resumed.
     remains: Remains,
     /// The stream machine and the history up to the last event, or `None` if the run cannot be resumed.
     pub(crate) resumable: Option<(StreamContext, History)>,
@@ -60,14 +62,14 @@ impl Read {
 }
 
 impl Runs {
-    /// Takes over a lapsed run.
+    /// Takes over a lapsed run: drives it if its agent can resume, otherwise ends it.
     pub(crate) async fn take_over(&self, run: &RunState) -> Result<(), LogError> {
-        // A replica that is shutting down takes no run over; other replicas do, or this one after its restart.
+        // A replica that is shutting down takes no run over: another replica does, or this one after its restart.
         if self.is_draining() {
             return Ok(());
         }
         if is_errand(&run.meta) {
-            return self.take_up_errand(run).await;
+            return self.take_over_errand(run).await;
         }
         let entry = self.setup().agents.known(&run.meta.agent).cloned();
         if let Some(entry) = &entry
@@ -76,19 +78,20 @@ impl Runs {
             return Ok(());
         }
         let Some(lease) = self.take_lease(&run.meta.run_id, self.now()).await? else { return Ok(()) };
-        // The run may have been annotated after it was listed.
+        // The old owner may have stored a checkpoint after `run` was listed.
         let state = self.run_log().state(&lease.run_id).await?;
         let mut position = None;
         let read =
             self.read_lapsed(&state, entry.as_deref(), &mut |found| position = Some(found.clone())).await?;
         let checkpoint = state.checkpoint.as_deref().cloned().map(Checkpoint);
-        // Three conditions: the agent is still configured, the log is complete, and the agent accepts the
+        // A run is resumed if the agent is still configured, the log holds all events, and the agent accepts the
         // checkpoint.
         let resumed = entry.zip(read.resumable).zip(checkpoint).filter(|((entry, _), checkpoint)| {
             entry.agent().is_some_and(|agent| agent.can_resume(checkpoint))
         });
         match resumed {
-            // The lease lapses again, and a replica below its run limit takes the run over then.
+            // This replica is at its run limit. The lease lapses again, and a replica below its limit takes the run over
+            // then.
             Some(_) if self.check_room().is_err() => Ok(()),
             Some(((entry, (context, history)), checkpoint)) => {
                 let (response_id, opened_at) = (read.response_id, state.meta.opened_at);
@@ -102,8 +105,8 @@ impl Runs {
         }
     }
 
-    /// Takes the lease of a run that has lapsed by `now`. Returns `None` if another replica took the run over first, or the run has
-    /// ended or was deleted.
+    /// Takes the lease of a run whose lease has lapsed by `now`. Returns `None` if another replica took it first, or the
+    /// run has ended or was deleted.
     pub(crate) async fn take_lease(&self, run: &RunId, now: Timestamp) -> Result<Option<Lease>, LogError> {
         match self.run_log().take_over(run, now, self.lease_until()).await {
             Ok(lease) => Ok(Some(lease)),
@@ -125,17 +128,18 @@ impl Runs {
         tracing::warn!(
             run = meta.run_id.as_str(),
             agent = meta.agent,
-            "a run of a lost replica goes on here"
+            "a run of a lost replica is resumed here"
         );
         let origin = RunOrigin {
-            takeover: Some(left_by_extension(&taken.takeover.checkpoint)),
+            takeover: Some(extension_value(&taken.takeover.checkpoint)),
             ..RunOrigin::new(&meta.agent, &meta.thread_id, "")
         };
         let attached = self.attach(&meta.run_id, &origin);
         self.drive_taken(meta, lease, agent, attached, record, Feed::Takeover(Box::new(taken)));
     }
 
-    /// Drives a run that was taken over. Its input has no messages: its source continues after the events that the log holds.
+    /// Drives a run that was taken over. The input has no messages: the source continues after the events that the log
+    /// holds.
     pub(crate) fn drive_taken(
         &self,
         meta: &RunMeta,
@@ -168,17 +172,17 @@ impl Runs {
         drive.spawn(feed);
     }
 
-    /// Ends a run that cannot be resumed: ends of everything open, then the failure.
+    /// Ends a run that cannot be resumed: appends the ends of its open blocks and lanes, then the failure.
     async fn end_lapsed(&self, run: &RunState, lease: &Lease, remains: Remains) -> Result<(), LogError> {
         let message =
-            "the gateway that ran this is gone, and its agent cannot be asked to go on: run it again";
+            "the replica that drove the run is gone, and the agent cannot resume its work: run it again";
         let end = remains.end(&run.meta, RunFailure::new(GATEWAY_LOST, message));
         self.run_log().append(lease, end, self.now()).await.map_err(LogError::from)?;
         self.metrics().run_ended(&run.meta.agent, GATEWAY_LOST, Duration::ZERO);
         tracing::warn!(
             run = run.meta.run_id.as_str(),
             agent = run.meta.agent,
-            "a run of a lost replica has been ended"
+            "a run of a lost replica cannot be resumed and was ended"
         );
         Ok(())
     }

@@ -68,12 +68,12 @@ impl TaskClient {
         if error.kind() == ErrorKind::TaskNotFound {
             self.patience = self.patience.min(self.config.retry.unwatchable_polls);
         }
-        self.look(Duration::ZERO);
+        self.plan_get(Duration::ZERO);
     }
 
     /// Handles the refusal to return the task. A temporary error is retried with a growing pause, at most
     /// `Retry::attempts` times. A task that the agent does not know is lost: the turn fails.
-    pub(super) fn handle_refused_look(&mut self, error: WireError) {
+    pub(super) fn handle_refused_get(&mut self, error: WireError) {
         if !is_passing(&error) || error.kind() == ErrorKind::TaskNotFound {
             return self.fail_after(&error);
         }
@@ -82,7 +82,7 @@ impl TaskClient {
         if self.attempts > self.config.retry.attempts {
             return self.give_up();
         }
-        self.look(self.config.retry.pause(self.attempts));
+        self.plan_get(self.config.retry.pause(self.attempts));
     }
 
     /// Handles the refusal of a cancel. The caller asked for the end of the turn and gets it: a temporary error is
@@ -91,11 +91,11 @@ impl TaskClient {
     pub(super) fn handle_refused_cancel(&mut self, error: &WireError) {
         match error.kind() {
             // The task has ended in the meantime.
-            ErrorKind::TaskNotCancelable => self.look(Duration::ZERO),
+            ErrorKind::TaskNotCancelable => self.plan_get(Duration::ZERO),
             ErrorKind::TaskNotFound => self.decode(Decoder::cancelled),
             _ if is_passing(error) && self.cancel_attempts < self.config.retry.attempts => {
                 self.cancel_attempts += 1;
-                self.cancel = Cancel::Asked;
+                self.cancel = Cancel::Requested;
                 self.plan_cancel();
             }
             // No watcher remains, and the agent cannot be stopped.
@@ -124,7 +124,7 @@ impl TaskClient {
                 if self.polls > self.patience {
                     return if asks_again { self.decode(Decoder::handle_end) } else { self.give_up() };
                 }
-                self.look(self.config.retry.poll_interval);
+                self.plan_get(self.config.retry.poll_interval);
             }
         }
     }

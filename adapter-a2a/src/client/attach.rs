@@ -87,7 +87,7 @@ impl TaskClient {
         };
         config.decode.follow_up = false;
         let mut client = Self::waiting(config, sent, memory);
-        client.look(Duration::ZERO);
+        client.plan_get(Duration::ZERO);
         client
     }
 }

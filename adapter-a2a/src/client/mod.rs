@@ -1,14 +1,14 @@
-//! [`TaskClient`]: one task, from the message that starts it to its end, over cuts and reconnects. A state machine
-//! without IO: it returns the requests to send and the pauses before them; the driver sends, waits, and passes
-//! responses in.
+//! [`TaskClient`]: the client of one task, from the message that starts the task to its end, over lost streams and
+//! reconnects. A state machine without I/O: it returns the requests to send and the pauses before them; the driver sends
+//! the requests, waits, and passes the responses in.
 //!
 //! ```text
 //!          poll_request: send          first frame                 settled (state, interrupt, message)
 //!   ready ───────────────────► sending ───────────► streaming ───────────────────────────► settled
 //!                                 │                   │   ▲                                   ▲ ▲
-//!                    error, or    │       end, error, │   │ frames                            │ │
-//!                    end without  │       broken off  ▼   │                                   │ │
-//!                    a task       │              subscribing ── refused ──► getting ── rest ──┘ │
+//!                    error, or    │       end, error, │   │ frames                  settled   │ │
+//!                    end without  │       cut         ▼   │                        (as above)  │ │
+//!                    a task       │              subscribing ── refused ──► getting ──────────┘ │
 //!                                 │                │   ▲                    │  │               │
 //!                                 │     no answer, │   └───── task works ───┘  │ no answer,    │
 //!                                 │     attempts   │                           │ attempts      │
@@ -16,20 +16,19 @@
 //! ```
 //!
 //! The rules (observed in real servers; numbers in `docs/a2a.md`):
-//! * the end of a stream is not the end of the task; only a state, an interrupt or a message is;
+//! * the end of a stream does not settle the task; only a state, an interrupt or a message does;
 //! * a message is sent once: after a lost response its task is *looked up*, the message is never sent again;
-//! * content that a snapshot repeats is not shown again; content that it adds is;
-//! * content that a stream repeats of the snapshot it began with is not shown again; if anything was suppressed for
-//!   that reason, the task is read before its end is accepted;
-//! * attempts are bounded, and only those count that bring nothing new;
+//! * of a snapshot only content that was not emitted before is emitted;
+//! * a stream that starts with a snapshot may repeat content of the snapshot in its chunks; repeated chunks are
+//!   suppressed, and if any chunk was suppressed, the task is read before its end is accepted;
+//! * attempts are bounded; only attempts without new content count;
 //! * dropping the client does not cancel the task; [`handle_cancel`](TaskClient::handle_cancel) does.
 //!
-//! A client that [attaches](TaskClient::attaching) to a task that another client began starts by reading it. If the
-//! response to the message was lost before it named a task, the task is found by the id of the message
-//! ([`SentMessage`]).
+//! A client that [attaches](TaskClient::attaching) to a task of another client reads the task first. If the response to the
+//! message was lost before it named a task, the task is found by the id of the message ([`SentMessage`]).
 //!
-//! Poll order: `poll_event` until empty, then `poll_request` until empty, then `poll_timeout`: a driver that never
-//! calls `handle_timeout` shows some notices only with the next event. Once [`is_settled`](TaskClient::is_settled)
+//! Poll order: `poll_event` until empty, then `poll_request` until empty, then `poll_timeout`. For a driver that never
+//! calls `handle_timeout`, some notices are emitted only with the next event. Once [`is_settled`](TaskClient::is_settled)
 //! returns `Some`, streams can be dropped.
 
 mod answer;
@@ -54,14 +53,14 @@ use overlap::{Overlap, Verdict};
 pub use plan::{Planned, Purpose};
 pub use sent::{SentMessage, SentPage, TasksPage};
 
-/// What the client waits for.
+/// The request or stream that the client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The response to its message, or the task's stream.
+    /// The client waits for the response to its message, or reads the task's stream.
     Streaming,
-    /// A new subscription to the task.
+    /// The client waits for the first frame of a new subscription to the task.
     Subscribing,
-    /// The response to a read of the task.
+    /// The client waits for the response to a read of the task.
     Getting,
 }
 
@@ -69,14 +68,14 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cancel {
     /// No cancel was requested.
-    NotAsked,
-    /// Requested; the task is not known yet, or the cancel has to be sent again.
-    Asked,
-    /// The request is planned or sent. Its response, or the stream, reports the end.
+    NotRequested,
+    /// A cancel was requested; the task is not known yet, or the cancel has to be sent again.
+    Requested,
+    /// The cancel is planned or sent. Its response, or the stream, reports the end of the task.
     Sent,
 }
 
-/// The client of one task: one turn of it, over any number of streams.
+/// The client of one turn of a task, over any number of streams.
 ///
 /// # Examples
 ///
@@ -106,11 +105,11 @@ pub struct TaskClient {
     message: SendMessage,
     state: State,
     cancel: Cancel,
-    /// Unset if the agent does not stream, has refused a subscription, or the attempts are used up.
+    /// Unset if the agent does not stream or has refused a subscription, or if the attempts are used up.
     can_subscribe: bool,
-    /// The end of the snapshot, which the stream may repeat.
+    /// The end of the snapshot with which the stream began, which the stream may repeat.
     overlap: Overlap,
-    /// Set if content was suppressed that may have been new.
+    /// Set if a chunk was suppressed that may have been new content.
     is_unsure: bool,
     /// Consecutive attempts without new content.
     attempts: u32,
@@ -122,17 +121,17 @@ pub struct TaskClient {
     patience: u32,
     /// Cancels that were refused with a temporary error and planned again.
     cancel_attempts: u32,
-    /// The version in use, if it is not that of the endpoint.
+    /// The protocol version in use, if it is not that of the endpoint.
     version: Option<Version>,
-    /// Set once the other version was tried.
+    /// Set once the other protocol version was tried.
     tried_other: bool,
-    /// The first error of a series; errors that follow from it do not replace it.
+    /// The first error of a series. Later errors are consequences and do not replace it.
     first_error: Option<WireError>,
     /// Requests that the driver has not polled; at most one per purpose.
     planned: VecDeque<Planned>,
     /// Events that the driver has not polled.
     events: VecDeque<SourceEvent>,
-    /// The output of the decoder; empty between calls, kept for its capacity.
+    /// A buffer for the output of the decoder; empty between calls, kept for its capacity.
     scratch: Vec<SourceEvent>,
 }
 
@@ -152,7 +151,7 @@ impl TaskClient {
         client
     }
 
-    /// Returns a client without a planned request.
+    /// Returns a client that waits for its first stream, without a planned request.
     fn waiting(mut config: ClientConfig, message: SendMessage, memory: TaskMemory) -> Self {
         config.decode.sent_message_id = message.message.message_id.set().map(str::to_owned);
         let decoder = Decoder::resuming(config.decode.clone(), memory);
@@ -165,7 +164,7 @@ impl TaskClient {
             decoder,
             message,
             state: State::Streaming,
-            cancel: Cancel::NotAsked,
+            cancel: Cancel::NotRequested,
             attempts: 0,
             streams: 0,
             polls: 0,
@@ -184,25 +183,25 @@ impl TaskClient {
         self.events.pop_front()
     }
 
-    /// Returns the next request to send. A new stream replaces the old one, which must be dropped before
-    /// [`Purpose::Subscribe`] is sent: its remaining frames and its end would be attributed to the new one.
+    /// Returns the next request to send. A new stream replaces the old stream, which must be dropped before
+    /// [`Purpose::Subscribe`] is sent: the client would attribute frames and the end of the old stream to the new one.
     pub fn poll_request(&mut self) -> Option<Planned> {
         self.planned.pop_front()
     }
 
-    /// Returns how long to wait for input before [`handle_timeout`](Self::handle_timeout), or `None` if nothing is
+    /// Returns how long to wait for input before [`handle_timeout`](Self::handle_timeout). Returns `None` if no text is
     /// held. Any input restarts the wait.
     pub fn poll_timeout(&self) -> Option<Duration> {
         (self.is_settled().is_none() && self.decoder.holds_text()).then_some(self.config.hold)
     }
 
-    /// Handles the expiry of [`poll_timeout`](Self::poll_timeout): a held status text that might have been the answer
-    /// is shown as a notice.
+    /// Handles the expiry of [`poll_timeout`](Self::poll_timeout): status texts that were held because they might be the
+    /// answer are emitted as notices.
     pub fn handle_timeout(&mut self) {
         self.decode(Decoder::release_held);
     }
 
-    /// Returns how the task ended or was interrupted, or `None` while it works.
+    /// Returns how the task ended or was interrupted. Returns `None` while the task works.
     pub fn is_settled(&self) -> Option<Settled> {
         self.decoder.settled()
     }
@@ -223,7 +222,8 @@ impl TaskClient {
             return;
         }
         let before = self.events.len();
-        // A text of a task that works cannot be part of the snapshot's overlap, which is about artifacts.
+        // While the overlap of a snapshot is checked, artifact chunks must be parsed and compared with it. Status texts
+        // (`handle_known`) are never part of the overlap.
         let may_be_chunk = self.overlap.is_empty();
         let is_handled = self.decode(|decoder, out| {
             (may_be_chunk && decoder.handle_chunk(frame, out)) || decoder.handle_known(frame, out)
@@ -232,8 +232,8 @@ impl TaskClient {
             self.state = State::Streaming;
             return self.handle_progress(before);
         }
-        // The decoder counts frames that cannot be decoded; if the stream was cut in the middle of one, its end
-        // follows.
+        // The decoder counts frames that cannot be decoded. If the stream was cut in the middle of a frame, the end of the
+        // stream follows.
         match self.decoder.parse(frame) {
             Some(FrameContent::Item(item)) => self.handle_streamed(item, frame.data),
             Some(content) => self.handle_content(content, frame.data),
@@ -241,7 +241,7 @@ impl TaskClient {
         }
     }
 
-    /// Handles one decoded item of the stream: gRPC sends no text.
+    /// Handles one decoded item of the stream, for bindings without text frames (gRPC).
     pub fn handle_item(&mut self, item: StreamItem<'_>) {
         if self.is_settled().is_none() {
             self.handle_streamed(item, &ByteString::new());
@@ -273,7 +273,7 @@ impl TaskClient {
                 let is_unsure = std::mem::take(&mut self.is_unsure) || self.overlap.holds_any();
                 self.overlap = Overlap::default();
                 if is_unsure {
-                    return self.look(Duration::ZERO);
+                    return self.plan_get(Duration::ZERO);
                 }
             }
             _ => {}
@@ -281,7 +281,7 @@ impl TaskClient {
         self.handle_content(FrameContent::Item(item), frame);
     }
 
-    /// Handles a chunk that repeats content: only its mark as the last chunk has an effect.
+    /// Handles a chunk that repeats emitted content: only its `last_chunk` mark has an effect.
     fn handle_repeated(&mut self, item: StreamItem<'_>) {
         if let StreamItem::Artifact(mut update) = item
             && update.last_chunk
@@ -291,7 +291,7 @@ impl TaskClient {
         }
     }
 
-    /// Handles an error that ended the stream, for bindings that report it beside the stream: a gRPC status.
+    /// Handles an error that ended the stream, for bindings that report it outside of frames (a gRPC status).
     pub fn handle_stream_error(&mut self, error: WireError) {
         if self.is_settled().is_none() {
             self.handle_error_frame(error);
@@ -300,7 +300,7 @@ impl TaskClient {
 
     /// Handles the end of the stream. A clean end and a cut are treated alike.
     pub fn handle_stream_end(&mut self) {
-        // The end of a stream that another request is about to replace has no effect.
+        // The end of a stream has no effect if a planned request replaces the stream.
         let replaced =
             self.planned.iter().any(|planned| matches!(planned.purpose, Purpose::Subscribe | Purpose::Get));
         if self.is_settled().is_some() || replaced || self.state == State::Getting {
@@ -326,7 +326,7 @@ impl TaskClient {
         }
     }
 
-    /// Handles a decoded response; `None` if it contained neither a task nor a message.
+    /// Handles a decoded response. `item` is `None` if the response contained neither a task nor a message.
     pub fn handle_answer(&mut self, purpose: Purpose, item: Option<StreamItem<'_>>) {
         if self.is_settled().is_some() {
             return;
@@ -337,7 +337,7 @@ impl TaskClient {
         }
     }
 
-    /// Handles a task that was returned by a request.
+    /// Handles the task or message of a response.
     fn handle_task(&mut self, purpose: Purpose, item: StreamItem<'_>, body: &ByteString) {
         self.handle_content(FrameContent::Item(item), body);
         if self.is_settled().is_none() {
@@ -347,7 +347,7 @@ impl TaskClient {
 
     /// Handles a response without task or message, as a transport error.
     fn handle_empty_answer(&mut self, purpose: Purpose) {
-        let error = WireError::transport("the agent's answer holds neither a task nor a message");
+        let error = WireError::transport("the agent's response contains neither a task nor a message");
         self.handle_response_error(purpose, error);
     }
 
@@ -359,7 +359,7 @@ impl TaskClient {
         match purpose {
             Purpose::Send => self.handle_refused_message(&error),
             Purpose::Subscribe => self.handle_refused_stream(error),
-            Purpose::Get => self.handle_refused_look(error),
+            Purpose::Get => self.handle_refused_get(error),
             Purpose::Cancel => self.handle_refused_cancel(&error),
         }
     }
@@ -368,10 +368,10 @@ impl TaskClient {
     /// otherwise `CancelTask` is planned as soon as the task is known, and the turn ends with the agent's
     /// confirmation. Further calls have no effect.
     pub fn handle_cancel(&mut self) {
-        if self.is_settled().is_some() || self.cancel != Cancel::NotAsked {
+        if self.is_settled().is_some() || self.cancel != Cancel::NotRequested {
             return;
         }
-        self.cancel = Cancel::Asked;
+        self.cancel = Cancel::Requested;
         let unsent = self.planned.iter().any(|planned| planned.purpose == Purpose::Send);
         if unsent {
             self.planned.clear();
@@ -380,7 +380,7 @@ impl TaskClient {
         self.plan_cancel();
     }
 
-    /// Decodes an item and records progress.
+    /// Handles the content of a frame: decodes an item and records progress, or handles an error.
     fn handle_content(&mut self, content: FrameContent<'_>, frame: &ByteString) {
         match content {
             FrameContent::Item(item) => {
@@ -395,7 +395,8 @@ impl TaskClient {
         }
     }
 
-    /// Handles progress after an item: new content means that the lost stream is recovered.
+    /// Resets the attempts if an item added events, because the stream works again. `before` is the number of events before
+    /// the item.
     fn handle_progress(&mut self, before: usize) {
         if self.events.len() > before {
             self.first_error = None;

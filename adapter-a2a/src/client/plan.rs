@@ -37,7 +37,7 @@ impl TaskClient {
     /// Plans the cancellation of the task, once it is requested and the task is known. Called after every item,
     /// because a cancel may be requested before the first item names the task.
     pub(super) fn plan_cancel(&mut self) {
-        if self.cancel == Cancel::Asked
+        if self.cancel == Cancel::Requested
             && self.is_settled().is_none()
             && let Some(task) = self.task_ref()
         {

@@ -48,7 +48,7 @@ impl TaskClient {
         }
         // The last frame was cut; the snapshot contains the complete item.
         self.decoder.forget_unread();
-        if self.can_subscribe { self.subscribe_again() } else { self.look(Duration::ZERO) }
+        if self.can_subscribe { self.subscribe_again() } else { self.plan_get(Duration::ZERO) }
     }
 
     /// Plans a subscription after a lost stream. Reads the task instead if the attempts without new content, or the
@@ -58,7 +58,7 @@ impl TaskClient {
         if self.attempts >= retry.attempts || self.streams >= retry.streams {
             // Subscriptions fail; a last read shows whether the task is available at all.
             self.can_subscribe = false;
-            return self.look(Duration::ZERO);
+            return self.plan_get(Duration::ZERO);
         }
         let pause = retry.pause(self.attempts);
         self.attempts += 1;
@@ -70,7 +70,7 @@ impl TaskClient {
     }
 
     /// Plans to read the task after a pause. No effect while the task is unknown.
-    pub(super) fn look(&mut self, pause: Duration) {
+    pub(super) fn plan_get(&mut self, pause: Duration) {
         if let Some(task) = self.task_ref() {
             self.state = State::Getting;
             self.plan(Purpose::Get, Call::GetTask { id: task.task_id, history_length: None }, pause);

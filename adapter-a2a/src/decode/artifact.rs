@@ -78,7 +78,7 @@ impl Incoming<'_> {
 impl Decoder {
     /// Decodes a live chunk of an artifact. After an interrupt it means that the agent continues.
     pub(super) fn artifact_update(&mut self, update: ArtifactUpdate<'_>, sink: &mut Sink<'_>) {
-        self.meet(&update.task_id, &update.context_id, sink);
+        self.record_task(&update.task_id, &update.context_id, sink);
         self.go_on();
         let mut beside = Metadata::new();
         metadata::put_event(&mut beside, update.metadata.as_ref());

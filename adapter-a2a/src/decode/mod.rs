@@ -1,4 +1,4 @@
-//! [`Decoder`]: decodes what an A2A agent sends into canonical [`SourceEvent`]s.
+//! [`Decoder`]: decodes the stream of an A2A agent into canonical [`SourceEvent`]s.
 //!
 //! ```text
 //!                 status, artifact, task (active)
@@ -7,11 +7,11 @@
 //!   (nothing) ──► open ─────┘ ── completed, failed, rejected, canceled ──► settled: the run (or lane) has ended
 //!      │             │ ──────── input-required, auth-required ──────────► settled: interrupted
 //!      │             │ ──────── error (JSON-RPC, REST, `event: error`) ─► settled: failed
-//!      │             └───────── end of the stream ──────────────────────► settled: failed, "cut"
+//!      │             └───────── end of the stream ──────────────────────► settled: failed, unless an answer or interrupt came
 //!      └── a message without a task ────────────────────────────────────► settled: the message was the answer
 //! ```
 //!
-//! Once settled, nothing more is emitted; further items are counted. The decoder does not reconnect
+//! Once settled, the decoder emits nothing more; further items are counted. The decoder does not reconnect
 //! ([`TaskClient`](crate::client::TaskClient) does) and does not open or close blocks (`StreamContext` does). The
 //! mapping is in `docs/a2a.md`.
 
@@ -70,16 +70,16 @@ pub enum Settled {
     CalledFrontend,
 }
 
-/// What the end of the stream would mean now.
+/// The meaning of an end of the stream, after the items so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AtEnd {
-    /// The task is unfinished.
+    /// The stream was cut: the task is unfinished.
     Cut,
-    /// An interrupt was requested, and the stream stayed open.
+    /// The task waits for a reply: an interrupt was requested, and the stream stayed open.
     Waits,
-    /// The interrupt that this turn answers was repeated.
+    /// The task waits for a reply again: the interrupt that this turn replies to was repeated.
     AsksAgain,
-    /// A message arrived on the stream of a task.
+    /// The task is answered: a message arrived on its stream.
     Answered,
 }
 
@@ -88,9 +88,9 @@ enum AtEnd {
 pub struct Counts {
     /// Frames that could not be decoded.
     pub unreadable: u64,
-    /// Texts that repeated earlier ones.
+    /// Texts that repeated earlier texts.
     pub repeated: u64,
-    /// Items after the end.
+    /// Items after the turn was settled.
     pub late: u64,
     /// Items that belong to another task.
     pub foreign: u64,
@@ -127,27 +127,28 @@ pub struct Decoder {
     /// Artifacts whose text is open, the most recently used one at the back.
     open: VecDeque<(ByteString, Channel, Source)>,
     shapes: Shapes,
-    /// The shapes of the latest status texts and messages.
+    /// The templates of the latest status texts and messages, by which frames of the same shape are decoded without
+    /// parsing.
     known: Templates,
     dialect: Dialect,
     settled: Option<Settled>,
     at_end: AtEnd,
-    /// The repeated interrupt that this turn answers, until other input follows or the stream ends.
+    /// The interrupts that this turn replies to and that the agent repeated, until other input follows or the stream ends.
     held: Vec<Interrupt>,
     /// Set until the first item was handled.
     is_first: bool,
-    /// Set once content of the answer was emitted: then no status text is promoted to the answer.
+    /// Set once content of the answer was emitted: at the end of the task no status text becomes the answer.
     answer_shown: bool,
-    /// The last status text that was shown as a notice, for the same purpose.
+    /// The last status text that was emitted as a notice. It may become the answer at the end of the task.
     last_status: Option<ByteString>,
-    /// The hash of the last `a2a.status` block, which every snapshot of the task would repeat.
+    /// The hash of the last `a2a.status` block, so that the snapshots of the task do not repeat it.
     shown_status: Option<u64>,
     speech: Speech,
     /// An error that the agent reported as content, although its task will be `completed`.
     failure: Option<String>,
     /// An error that the agent's server reported before the stream was cut.
     reported: Option<String>,
-    /// The form of the next interrupt, as an artifact or part announced it.
+    /// The form of the next interrupt, which an artifact or part announced.
     form: Option<serde_json::Value>,
     /// The last frame that could not be decoded, until the stream continues or is cut.
     unread: Option<ByteString>,
@@ -191,15 +192,15 @@ impl Decoder {
         }
     }
 
-    /// Handles one event of the stream. A frame that cannot be decoded is emitted as custom content once the stream
-    /// continues; at the very end of a stream it was cut, and becomes a detail of the failure.
+    /// Handles one event of the stream. A frame that cannot be decoded is emitted as custom content once another item
+    /// arrives. If the stream ends first, the frame was cut, and becomes a detail of the failure.
     pub fn handle_frame(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) {
         if !self.handle_chunk(frame, out) && !self.handle_known(frame, out) {
             self.handle_any(frame, out);
         }
     }
 
-    /// Parses a frame that is neither a plain chunk nor like an earlier one.
+    /// Handles a frame that is neither a plain chunk nor matches a template.
     fn handle_any(&mut self, frame: Frame<'_>, out: &mut Vec<SourceEvent>) {
         match self.parse(frame) {
             Some(FrameContent::Item(item)) => self.handle_item(item, frame.data, out),
@@ -223,7 +224,7 @@ impl Decoder {
         content
     }
 
-    /// Handles one item, and learns its template. `frame` is the text that it borrows from, if there is one.
+    /// Handles one item, and learns its template. `frame` is the text that the item borrows from; empty if there is none.
     pub fn handle_item(&mut self, mut item: StreamItem<'_>, frame: &ByteString, out: &mut Vec<SourceEvent>) {
         let mut sink = Sink::new(frame, out);
         if self.settled.is_some() {
@@ -259,7 +260,7 @@ impl Decoder {
         self.show_raw(&raw.to_value(), &mut sink);
     }
 
-    /// Returns how the turn ended, or `None` while the task works.
+    /// Returns how the turn ended. Returns `None` while the task works.
     pub fn settled(&self) -> Option<Settled> {
         self.settled
     }
@@ -283,17 +284,17 @@ impl Decoder {
         self.speech.holds_any()
     }
 
-    /// Emits held texts as notices, because nothing decided before.
+    /// Emits held status texts as notices, because no item has decided whether they are the answer.
     pub fn release_held(&mut self, out: &mut Vec<SourceEvent>) {
         self.release(&mut Sink::new(&ByteString::new(), out));
     }
 
-    /// Returns `true` once anything of the task was decoded.
+    /// Returns `true` once an item of the task was decoded.
     pub(crate) fn has_heard(&self) -> bool {
         !self.is_first
     }
 
-    /// Returns what the task has shown so far.
+    /// Returns the state of the task over its turns so far.
     pub(crate) fn memory(&self) -> &TaskMemory {
         &self.memory
     }
@@ -304,7 +305,8 @@ impl Decoder {
     }
 
     /// Learns the dialect from an item: a message under `content` is 0.3 over REST, where data parts are wrapped
-    /// (`{"data": {"data": …}}`). This item was parsed without the dialect; later ones are parsed with it.
+    /// (`{"data": {"data": …}}`). This item was parsed without the dialect, so its data parts are unwrapped here; later
+    /// items are parsed with the dialect.
     fn learn_dialect(&mut self, item: &mut StreamItem<'_>) {
         let as_content = match &*item {
             StreamItem::Task(task) => task.history.iter().any(|message| message.parts_as_content),
@@ -318,8 +320,8 @@ impl Decoder {
         }
     }
 
-    /// Returns `true` if an item names another task than the first one did. The first may name another than the message
-    /// was sent to: some agents answer each message in a task of its own.
+    /// Returns `true` if an item names another task than the first item did. The first item may name another task than the
+    /// one that the message was sent to: some agents answer each message in a task of its own.
     fn is_foreign(&mut self, task_id: &str) -> bool {
         if task_id.is_empty() || *self.memory.task_id == *task_id {
             return false;
@@ -330,16 +332,16 @@ impl Decoder {
         !self.is_first && !self.memory.task_id.is_empty()
     }
 
-    /// Records the task, and opens the lane of a sub-agent.
-    fn meet(&mut self, task_id: &str, context_id: &str, sink: &mut Sink<'_>) {
-        let news = self.is_first || self.memory.task_id.is_empty();
+    /// Records the ids of the task. For a sub-agent, also opens its lane with the first item.
+    fn record_task(&mut self, task_id: &str, context_id: &str, sink: &mut Sink<'_>) {
+        let is_new = self.is_first || self.memory.task_id.is_empty();
         if self.memory.task_id.is_empty() {
             self.memory.task_id = ByteString::from(task_id);
         }
         if self.memory.context_id.is_empty() {
             self.memory.context_id = ByteString::from(context_id);
         }
-        if news && !self.source.is_root() {
+        if is_new && !self.source.is_root() {
             let mut ids = self.source.metadata().map(|own| Metadata::clone(own)).unwrap_or_default();
             ids.extend(self.task_metadata());
             self.source = self.source.clone().with_metadata(ids);
@@ -369,12 +371,12 @@ impl Decoder {
         has_task.then(|| ResponseId::new(self.memory.task_id.clone()))
     }
 
-    /// Sets the dialect of an agent that responds in another version than that of the request.
+    /// Sets the dialect, for an agent that responds in another version than that of the request.
     pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
         self.dialect = dialect;
     }
 
-    /// Drops an undecodable frame that a cut left, because the stream is being recovered.
+    /// Drops the frame that could not be decoded: the stream was cut in the middle of it and is being recovered.
     pub(crate) fn forget_unread(&mut self) {
         self.unread = None;
     }
@@ -399,7 +401,7 @@ impl Decoder {
     }
 }
 
-/// Returns metadata behind a shared pointer, or `None` if there are none.
+/// Returns metadata behind a shared pointer. Returns `None` if it is empty.
 fn shared(metadata: Metadata) -> Option<Arc<Metadata>> {
     (!metadata.is_empty()).then(|| Arc::new(metadata))
 }

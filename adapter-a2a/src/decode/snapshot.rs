@@ -21,7 +21,7 @@ use crate::wire::{Message, Role, StateClass, Task};
 impl Decoder {
     /// Decodes a complete task: emits what is new in its artifacts, history and status.
     pub(super) fn task(&mut self, task: Task<'_>, sink: &mut Sink<'_>) {
-        self.meet(&task.id, &task.context_id, sink);
+        self.record_task(&task.id, &task.context_id, sink);
         let class = task.status.state.class();
         // The first snapshot of a further turn contains the content of earlier turns; if another client decoded them,
         // it is recorded as known. (A task that has already ended is the answer itself.)

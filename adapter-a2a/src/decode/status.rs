@@ -39,7 +39,7 @@ impl Decoder {
     /// Token usage and shared state in the wrapper's metadata are emitted before the text, and independently of the
     /// state.
     pub(super) fn status_update(&mut self, update: StatusUpdate<'_>, sink: &mut Sink<'_>) {
-        self.meet(&update.task_id, &update.context_id, sink);
+        self.record_task(&update.task_id, &update.context_id, sink);
         let mut beside = Metadata::new();
         metadata::put_event(&mut beside, update.metadata.as_ref());
         self.book_usage(update.metadata.as_ref(), sink);

@@ -128,8 +128,8 @@ impl AgentServer {
         let shared = &self.shared;
         let mut state = entry.lock();
         state.turns.push(Turn::new(Some(run.clone()), None));
-        state.maker = Items::new(&shared.config, &entry.id, &entry.context_id);
-        state.questions.clear();
+        state.converter = Items::new(&shared.config, &entry.id, &entry.context_id);
+        state.interrupts.clear();
         state.folded.set_status(status(TaskState::Working, at), &shared.config.limits);
         if let Some(message) = message {
             state.folded.say(message, &shared.config.limits);
@@ -153,8 +153,8 @@ impl AgentServer {
             history: first.message().into_iter().collect(),
             ..Task::default()
         };
-        let maker = Items::new(&self.shared.config, &task.id, &task.context_id);
-        let entry = TaskEntry::new(owner.to_owned(), task, first.id.clone(), maker, first.opened_at);
+        let converter = Items::new(&self.shared.config, &task.id, &task.context_id);
+        let entry = TaskEntry::new(owner.to_owned(), task, first.id.clone(), converter, first.opened_at);
         let mut state = entry.lock();
         // A client that requests it by its id has received a task before.
         state.close_window();

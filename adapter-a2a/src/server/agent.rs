@@ -256,11 +256,11 @@ impl AgentServer {
         let shared = &self.shared;
         let now = shared.host.now();
         let mut state = entry.lock();
-        let end = super::fold::stamped(state.maker.status(State::Canceled), &format(now));
+        let end = super::fold::stamped(state.converter.status(State::Canceled), &format(now));
         state.folded.set_status(end.status.clone(), &shared.config.limits);
         state.enqueue(&StreamItem::Status(end.clone()), shared.config.push.queue);
         state.turns.push(Turn::new(None, Some(Box::new(end))));
-        state.questions.clear();
+        state.interrupts.clear();
         state.updated_at = now;
         let turn = state.last_turn();
         drop(state);

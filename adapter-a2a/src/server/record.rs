@@ -78,7 +78,7 @@ impl Recorder {
                 None => break,
             }
         }
-        let event = self.entry.lock().maker.lost(&self.run);
+        let event = self.entry.lock().converter.lost(&self.run);
         self.fold(&NumberedEvent { number: last, event }, self.server.shared.host.now(), &mut items);
     }
 
@@ -128,10 +128,10 @@ impl Recorder {
         let mut state = self.entry.lock();
         state.is_cut = false;
         // A chunk of the answer is appended in place, without an item, if no receiver needs the item.
-        let chunk = state.takes_chunks().then(|| state.maker.chunk(&event.event)).flatten();
+        let chunk = state.takes_chunks().then(|| state.converter.chunk(&event.event)).flatten();
         match chunk {
             Some(chunk) => state.folded.add_chunk(chunk, &self.server.shared.config.limits),
-            None => state.maker.convert(&event.event, items),
+            None => state.converter.convert(&event.event, items),
         }
         // The last event that was in the log when the task was requested: callers can be answered now.
         let has_caught_up = self.past.is_last && event.number >= self.past.head && !state.reading.is_done();
@@ -156,7 +156,7 @@ impl Recorder {
         } else {
             self.apply(&mut state, at, items);
             if is_end {
-                state.questions = questions(&event.event);
+                state.interrupts = interrupts(&event.event);
             }
         }
         if let Some(turn) = state.turns.get_mut(self.turn) {
@@ -213,7 +213,7 @@ impl Recorder {
 }
 
 /// Returns the interrupts with which a run ended.
-fn questions(event: &BlockEvent) -> Vec<aqueduct_core::Interrupt> {
+fn interrupts(event: &BlockEvent) -> Vec<aqueduct_core::Interrupt> {
     match event {
         BlockEvent::RunFinished(finished) => {
             finished.interrupts.iter().map(|pending| pending.interrupt.clone()).collect()

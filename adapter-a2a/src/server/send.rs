@@ -1,9 +1,9 @@
-//! Messages to the agent.
+//! `SendMessage` and `SendStreamingMessage`: a message starts a task, or continues an interrupted one.
 //!
 //! | message names | effect |
 //! |---|---|
-//! | nothing | a new task in a new context |
-//! | a context | a new task in it |
+//! | neither task nor context | a new task in a new context |
+//! | a context | a new task in that context |
 //! | an interrupted task | the reply to its interrupts: another run of the same task |
 //! | a task that has ended, or works and is not interrupted | refused (-32004) |
 //! | a task and another context than its own | refused (-32602) |
@@ -13,9 +13,9 @@
 //!                                └─► follow_up: claim ─► service.start ─► begin_turn ──────► recorder of turn n
 //! ```
 //!
-//! Invariants: every run that starts has a recorder, so a caller that disconnects stops nothing; at most one
+//! Invariants: every run that starts has a recorder, so a run continues after its caller disconnects; at most one
 //! message continues an interrupted task at a time ([`Claim`] at this replica, the id of the run among replicas);
-//! a message that is refused changes no task.
+//! a message that is refused starts no turn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,10 +40,10 @@ use crate::call::SendMessage;
 use crate::frontend;
 use crate::wire::{Content, ErrorKind, Message, Part, Raw, StateClass, Task, TaskState, Text};
 
-/// How often the log is read for a turn that another replica starts, and the pause between: together longer than an
-/// append that is retried once.
-const TURN_LOOKS: usize = 20;
-/// The pause between two readings of the log.
+/// How often the log is read for a turn that another replica starts. With the pauses this takes longer than an append
+/// that is retried once.
+const TURN_READS: usize = 20;
+/// The pause between two reads of the log.
 const TURN_PAUSE: Duration = Duration::from_millis(100);
 
 /// A turn that has started. Its recorder runs already.
@@ -51,18 +51,19 @@ struct Begun {
     entry: Arc<TaskEntry>,
     /// The index of the turn in the task.
     turn: usize,
-    /// The task at that time: the first item of a stream.
+    /// The task when the turn started: the first item of a stream.
     first: Task<'static>,
 }
 
-/// The right to start the next turn of an interrupted task, until it is dropped.
+/// The exclusive right to start the next turn of an interrupted task.
 ///
-/// It is held over the call of the service, which can take long; the lock of the task is not. Dropping it, also
-/// when the caller disconnects in between, lets another message try.
+/// The claim is held while the service starts the run, which can take long; the lock of the task is not. Dropping the
+/// claim, also because the caller disconnects meanwhile, releases it for another message.
 struct Claim {
     entry: Arc<TaskEntry>,
     /// The interrupts that the message replies to.
-    questions: Vec<Interrupt>,
+    interrupts: Vec<Interrupt>,
+    /// The index of the next turn in the task.
     turn: usize,
     /// The run of the turn.
     run: RunId,
@@ -73,18 +74,18 @@ struct Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.entry.lock().is_claimed = false;
-        // A cancel waits for it.
+        // Wakes a cancel that waits for the release.
         self.entry.changed();
     }
 }
 
 impl AgentServer {
-    /// Sends a message and returns the complete response: a message, or the task when its turn has ended (spec:
-    /// terminal or interrupted), or at once if the client asked for that.
+    /// Sends a message and returns the complete response: a message, or the task once its turn has ended (spec:
+    /// terminal or interrupted). If the client requested an immediate return, the task is returned at once.
     ///
     /// # Errors
     ///
-    /// Returns what [`Self::begin`] refuses, and the error of an agent that declared a message and did not finish
+    /// Returns the refusals of [`Self::begin`], and the error of an agent that started a message and did not complete
     /// it.
     pub(super) async fn send(
         &self,
@@ -106,11 +107,11 @@ impl AgentServer {
     }
 
     /// Sends a message and returns the stream of the turn. The first item contains as much history as the client
-    /// asked for.
+    /// requested.
     ///
     /// # Errors
     ///
-    /// Returns what [`Self::begin`] refuses. Later errors are items of the stream.
+    /// Returns the refusals of [`Self::begin`]. Later errors are items of the stream.
     pub(super) async fn send_streaming(
         &self,
         caller: Caller,
@@ -127,7 +128,7 @@ impl AgentServer {
         Ok(Answer::Stream(Watcher::of_turn(&self.shared, &entry, caller, turn, first)))
     }
 
-    /// Validates a message, and starts a task or a turn of one.
+    /// Validates a message, and starts a task, or the next turn of the task that the message names.
     ///
     /// # Errors
     ///
@@ -162,8 +163,8 @@ impl AgentServer {
     ///
     /// # Errors
     ///
-    /// Returns `Unavailable` if the store is full of working tasks, and what the service refuses. Nothing stays
-    /// behind then but a push configuration in the log, whose courier ends when it finds no run.
+    /// Returns `Unavailable` if the store is full of working tasks, and the refusals of the service. The task is then
+    /// not stored; only its push configuration stays in the log, and the courier ends when it finds no run.
     async fn begin_task(
         &self,
         caller: &Caller,
@@ -186,12 +187,12 @@ impl AgentServer {
             history: vec![send.message],
             ..Task::default()
         };
-        let maker = Items::new(&shared.config, &task.id, &task.context_id);
-        let entry = Arc::new(TaskEntry::new(owner, task.clone(), run_id, maker, now));
+        let converter = Items::new(&shared.config, &task.id, &task.context_id);
+        let entry = Arc::new(TaskEntry::new(owner, task.clone(), run_id, converter, now));
         if let Some(push) = send.push {
             self.add_push(&entry, push, context).await?;
         }
-        // The task is stored before its run starts: otherwise a run without a place would have to be cancelled.
+        // The task is stored before its run starts: if the store were full afterwards, the run would have to be cancelled.
         shared.store.insert(&entry)?;
         match shared.service.start(caller, &shared.agent, input).await {
             Ok(started) => {
@@ -205,12 +206,12 @@ impl AgentServer {
         }
     }
 
-    /// Starts another turn of an interrupted task: a run that resumes the one before with the replies.
+    /// Starts the next turn of an interrupted task: a run that delivers the replies and continues the previous run.
     ///
     /// # Errors
     ///
     /// Returns `InvalidParams` for another context, `UnsupportedOperation` if the task is not interrupted, is
-    /// being answered, or has had `TaskLimits::turns` messages, and what the service refuses.
+    /// being answered, or has had `TaskLimits::turns` messages, and the refusals of the service.
     async fn follow_up(
         &self,
         caller: &Caller,
@@ -220,16 +221,16 @@ impl AgentServer {
     ) -> Result<Begun, ServerError> {
         let shared = &self.shared;
         if send.message.context_id.set().is_some_and(|context| context != entry.context_id) {
-            let words = "is not the context of the task: leave it out, or send the task's own";
-            return Err(ServerError::invalid_field("message.contextId", words));
+            let message = "is not the context of the task: leave it out, or send the task's own";
+            return Err(ServerError::invalid_field("message.contextId", message));
         }
         let claim = claim(&entry)?;
         if entry.lock().turns.len() >= shared.config.limits.turns {
-            let words = format!(
-                "task {} has had as many messages as a task may have: start another one in the same context",
-                entry.id
+            let message = format!(
+                "task {} has had {} messages, the most that a task may have: start another task in the same context",
+                entry.id, shared.config.limits.turns
             );
-            return Err(ServerError::new(ErrorKind::UnsupportedOperation, words));
+            return Err(ServerError::new(ErrorKind::UnsupportedOperation, message));
         }
         if let Some(push) = send.push.take() {
             self.add_push(&entry, push, context).await?;
@@ -238,14 +239,14 @@ impl AgentServer {
         let mut input = run_input(&send, &entry.context_id, &claim.run, context);
         input.parent_run_id.clone_from(&claim.parent);
         // The record makes the run a turn of the task for every replica that reads the log.
-        input.resume = replies(&claim.questions, &send.message.parts);
+        input.resume = replies(&claim.interrupts, &send.message.parts);
         input.record = Some(Arc::new(record(&entry.id, Some(&send.message))));
         let started = shared.service.start(caller, &shared.agent, input).await;
         let started = started.map_err(|error| not_continued(&entry, error))?;
         if started.is_repeat
             && let Some(log) = shared.host.task_log()
         {
-            // Another replica has accepted the same reply first: the turn is the one in the log.
+            // Another replica has accepted the same reply first, so the turn is read from the log.
             let turn = claim.turn;
             drop(claim);
             self.await_turn(&log, caller, &entry, turn).await?;
@@ -259,8 +260,8 @@ impl AgentServer {
         Ok(Begun { entry, turn, first })
     }
 
-    /// Continues a turn that another replica starts. Its run is opened before its record is stored, so the log is read
-    /// again, [`TURN_LOOKS`] times.
+    /// Waits until the log holds a turn that another replica starts. The run of the turn is opened before its record is
+    /// stored, so the log is read up to [`TURN_READS`] times.
     async fn await_turn(
         &self,
         log: &Arc<dyn TaskLog>,
@@ -268,7 +269,7 @@ impl AgentServer {
         entry: &Arc<TaskEntry>,
         turn: usize,
     ) -> Result<(), ServerError> {
-        for _ in 0..TURN_LOOKS {
+        for _ in 0..TURN_READS {
             self.find_turn(log, caller, entry).await?;
             if entry.lock().turns.len() > turn {
                 return Ok(());
@@ -278,14 +279,13 @@ impl AgentServer {
         Err(answered_elsewhere(entry))
     }
 
-    /// Ends an interrupted task, which has no run that could be cancelled. With a log, a run is logged that
-    /// declines all interrupts and is cancelled, so that other replicas see the end. Returns the index of the
-    /// turn that ends the task.
+    /// Ends an interrupted task as cancelled. No run of the task is active that could be cancelled; if the host has a
+    /// log, a run that declines all interrupts is logged as cancelled, so that other replicas see the end. Returns the
+    /// index of the turn that ends the task.
     ///
     /// # Errors
     ///
-    /// Returns `UnsupportedOperation` if the task is not interrupted any more, or if another message was accepted
-    /// first.
+    /// Returns `UnsupportedOperation` if the task is no longer interrupted, or if another message was accepted first.
     pub(super) async fn dismiss(
         &self,
         caller: &Caller,
@@ -298,9 +298,9 @@ impl AgentServer {
         input.messages.clear();
         input.parent_run_id.clone_from(&claim.parent);
         input.resume = claim
-            .questions
+            .interrupts
             .iter()
-            .map(|question| InterruptReply { id: question.id.clone(), resolved: false, payload: None })
+            .map(|interrupt| InterruptReply { id: interrupt.id.clone(), resolved: false, payload: None })
             .collect();
         input.record = Some(Arc::new(record(&entry.id, None)));
         let started = log.dismiss(caller, &shared.agent, input).await;
@@ -318,7 +318,7 @@ impl AgentServer {
         self.shared.host.spawn(Box::pin(recorder.record(started.events)));
     }
 
-    /// Checks the media types of a message (spec 3.1.1). A part without a type may be anything.
+    /// Checks that the agent accepts the media types of a message (spec 3.1.1). A part without a type is accepted.
     fn check_input_modes(&self, parts: &[Part<'_>]) -> Result<(), ServerError> {
         let read = &self.shared.config.input_modes;
         let is_read = |kind: &str| read.is_empty() || read.iter().any(|mode| media_type_fits(mode, kind));
@@ -327,8 +327,9 @@ impl AgentServer {
             return Ok(());
         };
         let shown: String = unread.chars().take(80).collect();
-        let words = format!("this agent does not read {shown:?}; it reads {}", read.join(", "));
-        Err(ServerError::new(ErrorKind::ContentTypeNotSupported, words))
+        let message =
+            format!("this agent does not accept the media type {shown:?}: send one of {}", read.join(", "));
+        Err(ServerError::new(ErrorKind::ContentTypeNotSupported, message))
     }
 
     /// Checks that the agent can respond in one of the media types that the client accepts. A client that names
@@ -339,50 +340,53 @@ impl AgentServer {
         if accepted.is_empty() || accepted.iter().any(is_served) {
             return Ok(());
         }
-        let words =
-            format!("this agent answers in none of the accepted media types; it has {}", offered.join(", "));
-        Err(ServerError::new(ErrorKind::ContentTypeNotSupported, words))
+        let message = format!(
+            "this agent offers none of the accepted media types: accept one of {}",
+            offered.join(", ")
+        );
+        Err(ServerError::new(ErrorKind::ContentTypeNotSupported, message))
     }
 }
 
-/// Claims an interrupted task for a message.
+/// Claims the next turn of an interrupted task for a message.
 ///
 /// # Errors
 ///
 /// Returns `UnsupportedOperation` if the task has ended, works, or is claimed.
 fn claim(entry: &Arc<TaskEntry>) -> Result<Claim, ServerError> {
     let mut state = entry.lock();
-    let refuse = |words: &str| {
-        let words = format!("task {} {words}", entry.id);
-        Err(ServerError::new(ErrorKind::UnsupportedOperation, words))
+    let refuse = |reason: &str| {
+        let message = format!("task {} {reason}", entry.id);
+        Err(ServerError::new(ErrorKind::UnsupportedOperation, message))
     };
     match state.class() {
         StateClass::Terminal => Err(has_ended(&state)),
         StateClass::Interrupted if state.next_turn().is_none() => {
-            refuse("is being answered by another message")
+            refuse("is being answered by another message: read it with GetTask")
         }
         StateClass::Interrupted => {
             state.is_claimed = true;
             Ok(Claim {
                 entry: Arc::clone(entry),
-                questions: state.questions.clone(),
+                interrupts: state.interrupts.clone(),
                 turn: state.turns.len(),
                 run: turn_id(&entry.id, state.turns.len()),
                 parent: state.turns.iter().rev().find_map(|turn| turn.run.clone()),
             })
         }
         StateClass::Active => refuse(
-            "is at work and asked nothing: wait until it asks or ends, or start another task in the same context",
+            "is working and not interrupted: wait until it is interrupted or has ended, or start another task in the same context",
         ),
     }
 }
 
-/// Returns the task as it is now, with that much history.
+/// Returns the current task, with at most `history` messages of its history.
 fn task_answer(entry: &TaskEntry, history: Option<u32>) -> Answer {
     Answer::Task(Box::new(entry.lock().folded.snapshot(history, true)))
 }
 
-/// Converts the refusal of a new run. It is not a task, so "not found" would mislead.
+/// Converts the refusal of a new run. "Not found" becomes an internal error, because the client named no task that could
+/// be missing.
 fn not_started(error: aqueduct_core::service::ServiceError) -> ServerError {
     let mut error = ServerError::from(error);
     if error.kind == ErrorKind::TaskNotFound {
@@ -391,18 +395,18 @@ fn not_started(error: aqueduct_core::service::ServiceError) -> ServerError {
     error
 }
 
-/// Converts the refusal of a run for an existing task. Another replica may have been faster.
+/// Converts the refusal of a run for an existing task. A conflict means that another replica accepted a message first.
 fn not_continued(entry: &TaskEntry, error: aqueduct_core::service::ServiceError) -> ServerError {
     if error.kind == RefusalKind::Conflict { answered_elsewhere(entry) } else { not_started(error) }
 }
 
-/// Returns the refusal of a message that lost against another one, at this replica or at another.
+/// Returns the refusal of a message after another message was accepted, at this replica or at another.
 fn answered_elsewhere(entry: &TaskEntry) -> ServerError {
-    let words = format!("task {} is being answered by another message: ask for it with GetTask", entry.id);
-    ServerError::new(ErrorKind::UnsupportedOperation, words)
+    let message = format!("task {} is being answered by another message: read it with GetTask", entry.id);
+    ServerError::new(ErrorKind::UnsupportedOperation, message)
 }
 
-/// Adds the ids of task and context to a message for the history: a client that starts a task does not know them.
+/// Sets the ids of task and context in a message for the history: a client that starts a task does not know them.
 fn name_task(message: &mut Message<'static>, task_id: &str, context_id: &str) {
     message.task_id = Text::from(task_id.to_owned());
     message.context_id = Text::from(context_id.to_owned());
@@ -424,24 +428,24 @@ fn media_type_fits(accepted: &str, offered: &str) -> bool {
 /// of a frontend in the message's metadata ([`frontend::take_given`]).
 fn run_input(send: &SendMessage, context_id: &str, run_id: &RunId, context: &CallContext) -> RunInput {
     let message = &send.message;
-    let mut said = CanonicalMessage::new(CanonicalRole::User);
-    said.id = Some(MessageId::from(message.message_id.as_str()));
-    said.contents = message.parts.iter().filter_map(content).collect();
-    said.metadata = message.metadata.as_ref().and_then(Raw::to_object).map(Arc::new);
+    let mut user_message = CanonicalMessage::new(CanonicalRole::User);
+    user_message.id = Some(MessageId::from(message.message_id.as_str()));
+    user_message.contents = message.parts.iter().filter_map(content).collect();
+    user_message.metadata = message.metadata.as_ref().and_then(Raw::to_object).map(Arc::new);
     let mut input = RunInput::prompt(context_id.to_owned(), run_id.as_bytes().clone(), "");
-    input.messages = vec![said];
+    input.messages = vec![user_message];
     input.forwarded = forwarded(send, context);
-    if let Some(metadata) = input.messages.first().and_then(|said| said.metadata.clone()) {
+    if let Some(metadata) = input.messages.first().and_then(|message| message.metadata.clone()) {
         frontend::take_given(&mut input, &metadata);
     }
     input
 }
 
-/// Returns the members of the request beside the message, as `{"a2a": {…}}`, or `null` if there are none.
+/// Returns the members of the request other than the message, as `{"a2a": {…}}`. Returns `null` if there are none.
 fn forwarded(send: &SendMessage, context: &CallContext) -> Value {
-    let mut beside = Map::new();
+    let mut members = Map::new();
     if let Some(metadata) = &send.metadata {
-        beside.insert("metadata".to_owned(), Value::Object(metadata.clone()));
+        members.insert("metadata".to_owned(), Value::Object(metadata.clone()));
     }
     let lists = [
         ("acceptedOutputModes", send.accepted_output_modes.clone()),
@@ -452,12 +456,12 @@ fn forwarded(send: &SendMessage, context: &CallContext) -> Value {
         ),
     ];
     for (key, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
-        beside.insert(key.to_owned(), json!(list));
+        members.insert(key.to_owned(), json!(list));
     }
     if !context.tenant.is_empty() {
-        beside.insert("tenant".to_owned(), context.tenant.as_str().into());
+        members.insert("tenant".to_owned(), context.tenant.as_str().into());
     }
-    if beside.is_empty() { Value::Null } else { json!({ "a2a": beside }) }
+    if members.is_empty() { Value::Null } else { json!({ "a2a": members }) }
 }
 
 /// Converts a part into content: the inverse of [`crate::input::parts`].
@@ -478,8 +482,9 @@ fn content(part: &Part<'_>) -> Option<ContentBlock> {
     Some(ContentBlock::custom(wellknown::FILE, Value::Object(file)))
 }
 
-/// Returns the replies to all interrupts: part by part if there are as many, else the complete message for each.
-fn replies(questions: &[Interrupt], parts: &[Part<'static>]) -> Vec<InterruptReply> {
+/// Returns the replies to all interrupts. If there are as many parts as interrupts, each part is the reply to one
+/// interrupt; otherwise the complete message is the reply to each.
+fn replies(interrupts: &[Interrupt], parts: &[Part<'static>]) -> Vec<InterruptReply> {
     let whole = || match parts {
         [part] => payload(part),
         parts if parts.iter().all(|part| part.as_text().is_some()) => {
@@ -487,19 +492,19 @@ fn replies(questions: &[Interrupt], parts: &[Part<'static>]) -> Vec<InterruptRep
         }
         parts => Value::Array(parts.iter().map(payload).collect()),
     };
-    let one_each = questions.len() == parts.len();
-    let reply = |(index, question): (usize, &Interrupt)| {
+    let one_each = interrupts.len() == parts.len();
+    let reply = |(index, interrupt): (usize, &Interrupt)| {
         let part = parts.get(index).filter(|_| one_each);
         InterruptReply {
-            id: question.id.clone(),
+            id: interrupt.id.clone(),
             resolved: !part.is_some_and(is_declined),
             payload: Some(part.map_or_else(&whole, payload)),
         }
     };
-    questions.iter().enumerate().map(reply).collect()
+    interrupts.iter().enumerate().map(reply).collect()
 }
 
-/// Returns a part as the payload of a reply: text as a string, data as it is, a file as JSON of 1.0.
+/// Returns a part as the payload of a reply: text as a string, data unchanged, a file in the JSON form of A2A 1.0.
 fn payload(part: &Part<'static>) -> Value {
     match &part.content {
         Content::Text(text) => text.as_str().into(),
@@ -508,7 +513,7 @@ fn payload(part: &Part<'static>) -> Value {
     }
 }
 
-/// Returns `true` if Aqueduct's own client reports that the user declined to answer.
+/// Returns `true` if the part reports that the user declined to reply. Aqueduct's own A2A client sets this metadata.
 fn is_declined(part: &Part<'static>) -> bool {
     let metadata = part.metadata.as_ref().and_then(Raw::to_object);
     metadata.and_then(|metadata| metadata.get("declined").and_then(Value::as_bool)).unwrap_or(false)

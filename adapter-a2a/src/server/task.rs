@@ -92,11 +92,11 @@ impl Turn {
 pub(super) struct TaskState {
     pub(super) folded: Folded,
     /// Converts the events of the open turn; its position is `folded`.
-    pub(super) maker: Items,
+    pub(super) converter: Items,
     pub(super) reply: Reply,
     pub(super) turns: Vec<Turn>,
     /// The interrupts of the last turn.
-    pub(super) questions: Vec<Interrupt>,
+    pub(super) interrupts: Vec<Interrupt>,
     /// Set while a follow-up is being sent to the service.
     pub(super) is_claimed: bool,
     pub(super) reading: Reading,
@@ -166,14 +166,20 @@ pub(super) struct TaskEntry {
 
 impl TaskEntry {
     /// Returns a task whose first run has just started.
-    pub(super) fn new(owner: String, task: Task<'static>, run: RunId, maker: Items, at: Timestamp) -> Self {
+    pub(super) fn new(
+        owner: String,
+        task: Task<'static>,
+        run: RunId,
+        converter: Items,
+        at: Timestamp,
+    ) -> Self {
         let (id, context_id) = (task.id.to_string(), task.context_id.to_string());
         let state = TaskState {
             folded: Folded::new(task),
-            maker,
+            converter,
             reply: Reply::Undecided,
             turns: vec![Turn::new(Some(run), None)],
-            questions: Vec::new(),
+            interrupts: Vec::new(),
             is_claimed: false,
             reading: Reading::Done,
             is_cut: false,
@@ -253,8 +259,8 @@ mod tests {
     /// A client was sent five events, and the log cannot be read: an answer now would show less than the client has.
     #[test]
     fn a_task_whose_events_broke_off_is_not_behind_what_clients_were_sent() {
-        let maker = Items::new(&ServerConfig::default(), "t", "c");
-        let entry = TaskEntry::new(String::new(), Task::default(), RunId::from("t"), maker, Timestamp(0));
+        let converter = Items::new(&ServerConfig::default(), "t", "c");
+        let entry = TaskEntry::new(String::new(), Task::default(), RunId::from("t"), converter, Timestamp(0));
         entry.note_sent(0, 5);
         entry.handle_cut();
         let mut caught_up = pin!(entry.caught_up(0));

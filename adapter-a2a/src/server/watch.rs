@@ -12,13 +12,13 @@
 //! |---|---|
 //! | deciding | the form of the response: a task or a message (streams of a message only) |
 //! | opening | the events of the turn's run, after the last one that was sent |
-//! | live | the next event; if they are cut, they are opened once more |
+//! | live | the next event; if the events are cut, they are opened once more per turn |
 //! | settling | the recorder, until it has folded the end of the turn |
 //! | waiting | another turn, at this replica or (shared log) at another one |
 //!
-//! Invariants: every watcher has its own cursor, so none waits for another and none loses anything; the last
-//! status of a turn is sent only after it is folded, so a client that asks for the task afterwards finds it
-//! there; a snapshot holds what any watcher was sent; a gap is an error and never silence.
+//! Invariants: every watcher has its own cursor, so no watcher waits for another or loses events; the last status of a
+//! turn is sent only after it is folded, so a client that reads the task afterwards finds the status in it; a snapshot
+//! contains all items that any watcher was sent; a watcher that misses events ends with an error.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -37,12 +37,12 @@ use super::task::{Reply, TaskEntry, TaskState};
 use super::{ServerError, TaskStream};
 use crate::wire::{ErrorKind, Message, StateClass, StatusUpdate, StreamItem, Task};
 
-/// When a watcher ends by itself.
+/// The event after which a watcher ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
-    /// When the turn ends.
+    /// The end of the turn.
     Turn,
-    /// When the task ends.
+    /// The end of the task.
     Task,
 }
 
@@ -54,23 +54,25 @@ pub(super) enum Decided {
 
 type Item = Result<StreamItem<'static>, ServerError>;
 
-/// Where a watcher stands; see the chart of the module. `Deciding` holds the first item.
-enum At {
+/// The state of a watcher; see the chart of the module.
+enum Step {
+    /// Contains the snapshot, which is the first item if the response is a task.
     Deciding(BoxFuture<'static, Result<Decided, ServerError>>, Box<Task<'static>>),
     Opening(BoxFuture<'static, Result<EventStream, ServerError>>),
     Live(EventStream),
     Settling(BoxFuture<'static, Settled>),
-    /// Completes with `true` if there is another turn.
+    /// Completes with `true` if another turn has started, and with `false` if the task was dropped.
     Waiting(BoxFuture<'static, bool>),
     Done,
 }
 
-/// How a turn ended, and with which event. Without an `end`, the task was dropped or the events were cut.
+/// How a turn ended.
 struct Settled {
+    /// The last status of the turn. `None` if the task was dropped or the events were cut.
     end: Option<Box<StatusUpdate<'static>>>,
     /// The number of the last event that is folded.
     last: u64,
-    /// Set if the run continues elsewhere, or the log cannot be read.
+    /// Set if the events were cut: the run continues at another replica, or the log cannot be read.
     is_cut: bool,
 }
 
@@ -79,18 +81,18 @@ pub(super) struct Watcher {
     shared: Arc<Shared>,
     entry: Arc<TaskEntry>,
     caller: Caller,
-    /// Converts the events of the turn, from where the snapshot stands.
-    maker: Items,
+    /// Converts the events of the turn after the snapshot.
+    converter: Items,
     /// A buffer for the items of one event.
-    made: Vec<StreamItem<'static>>,
-    /// Items that were not sent yet: those of one event, or the snapshot.
+    converted: Vec<StreamItem<'static>>,
+    /// Items that were not sent yet: the items of one event, or the snapshot.
     queue: VecDeque<StreamItem<'static>>,
-    at: At,
+    step: Step,
     turn: usize,
     /// The number of the last event that was read in this turn.
     seen: u64,
     /// Set if the events of this turn were cut once.
-    broke_off: bool,
+    was_cut: bool,
     until: Until,
 }
 
@@ -100,13 +102,13 @@ impl Watcher {
             shared: Arc::clone(shared),
             entry: Arc::clone(entry),
             caller,
-            maker: Items::new(&shared.config, &entry.id, &entry.context_id),
-            made: Vec::new(),
+            converter: Items::new(&shared.config, &entry.id, &entry.context_id),
+            converted: Vec::new(),
             queue: VecDeque::new(),
-            at: At::Done,
+            step: Step::Done,
             turn,
             seen: 0,
-            broke_off: false,
+            was_cut: false,
             until,
         }
     }
@@ -121,7 +123,7 @@ impl Watcher {
     ) -> TaskStream {
         let mut watcher = Self::new(shared, entry, caller, turn, Until::Turn);
         let decision = decide(Arc::clone(shared), Arc::clone(entry));
-        watcher.at = At::Deciding(Box::pin(decision), Box::new(first));
+        watcher.step = Step::Deciding(Box::pin(decision), Box::new(first));
         TaskStream::new(watcher)
     }
 
@@ -147,18 +149,18 @@ impl Watcher {
         let turn = state.turns.get(watcher.turn);
         watcher.seen = turn.map_or(0, |turn| turn.folded);
         let is_over = turn.is_none_or(|turn| turn.end.is_some());
-        watcher.maker = state.maker.clone();
+        watcher.converter = state.converter.clone();
         watcher.queue.push_back(StreamItem::Task(state.folded.snapshot(None, true)));
         drop(state);
-        watcher.at = if is_over { watcher.waiting() } else { watcher.opening() };
+        watcher.step = if is_over { watcher.waiting() } else { watcher.opening() };
         Ok(TaskStream::new(watcher))
     }
 
-    /// Begins to read the events of the turn, after the last one that was sent.
-    fn opening(&self) -> At {
+    /// Returns the step that opens the events of the turn after the last event that was read.
+    fn opening(&self) -> Step {
         let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
         let (caller, turn, after) = (self.caller.clone(), self.turn, self.seen);
-        At::Opening(Box::pin(async move {
+        Step::Opening(Box::pin(async move {
             let run = entry.lock().turns.get(turn).and_then(|turn| turn.run.clone());
             match run {
                 Some(run) => Ok(shared.service.watch(&caller, &run, after).await?),
@@ -168,34 +170,34 @@ impl Watcher {
         }))
     }
 
-    /// Begins to wait for the end of the turn. The recorder and the watcher read the same events, and either can
-    /// be faster.
-    fn settling(&self) -> At {
+    /// Returns the step that waits until the recorder has folded the end of the turn. The recorder and the watcher read
+    /// the same events, and either can be faster.
+    fn settling(&self) -> Step {
         let (entry, turn) = (Arc::clone(&self.entry), self.turn);
-        At::Settling(Box::pin(async move { entry.wait(|state| settled(state, turn)).await }))
+        Step::Settling(Box::pin(async move { entry.wait(|state| settled(state, turn)).await }))
     }
 
-    /// Begins to wait for another turn. Turns that start at this replica wake the watcher; a shared log is read
-    /// every `turn_poll` besides.
-    fn waiting(&self) -> At {
+    /// Returns the step that waits for another turn. A turn that starts at this replica wakes the watcher; for turns of
+    /// other replicas a shared log is read every `turn_poll`.
+    fn waiting(&self) -> Step {
         let (shared, entry, next) = (Arc::clone(&self.shared), Arc::clone(&self.entry), self.turn + 1);
         let caller = self.caller.clone();
-        At::Waiting(Box::pin(async move {
+        Step::Waiting(Box::pin(async move {
             let server = AgentServer { shared };
             let log = server.shared.host.task_log().filter(|log| log.is_shared());
             let begun = || {
                 entry.wait(|state| {
-                    let is_there = state.turns.len() > next;
-                    (is_there || state.is_removed).then_some(is_there)
+                    let has_begun = state.turns.len() > next;
+                    (has_begun || state.is_removed).then_some(has_begun)
                 })
             };
             let Some(log) = log else { return begun().await };
             loop {
                 let pause = server.shared.host.sleep(server.shared.config.turn_poll);
-                if let Some(is_there) = within(begun(), pause).await {
-                    return is_there;
+                if let Some(has_begun) = within(begun(), pause).await {
+                    return has_begun;
                 }
-                // A log that cannot be read now is read again.
+                // If the log cannot be read, it is read again after the next pause.
                 server.find_turn(&log, &caller, &entry).await.ok();
             }
         }))
@@ -204,27 +206,28 @@ impl Watcher {
     /// Handles the end of the turn: returns its last status, or an error if the stream cannot continue.
     fn handle_settled(&mut self, settled: Settled) -> Item {
         let Some(end) = settled.end else {
-            self.at = At::Done;
+            self.step = Step::Done;
             if settled.is_cut {
-                let words = "this stream broke off and the task goes on: subscribe to it again";
-                return Err(ServerError::new(ErrorKind::Unavailable, words));
+                let message =
+                    "the events of the task were cut, and the task continues: subscribe to it again";
+                return Err(ServerError::new(ErrorKind::Unavailable, message));
             }
             return Err(ServerError::task_not_found(&self.entry.id));
         };
-        // The turn has events that this watcher did not send.
+        // The turn has events that this watcher did not read.
         if self.seen < settled.last {
-            self.at = At::Done;
-            let words = "this stream lost its place in the run: subscribe to the task again";
-            return Err(ServerError::new(ErrorKind::Internal, words));
+            self.step = Step::Done;
+            let message = "this stream missed events of the task: subscribe to it again";
+            return Err(ServerError::new(ErrorKind::Internal, message));
         }
         let is_over = self.until == Until::Turn || end.status.state.class() == StateClass::Terminal;
-        self.at = if is_over { At::Done } else { self.waiting() };
+        self.step = if is_over { Step::Done } else { self.waiting() };
         Ok(StreamItem::Status(*end))
     }
 
-    /// Handles the end of the turn's events. If they were cut, the log is read once more.
+    /// Handles the end of the turn's events. If the events were cut for the first time in this turn, they are opened again.
     fn handle_end(&mut self, is_terminal: bool) {
-        self.at = if is_terminal || std::mem::replace(&mut self.broke_off, true) {
+        self.step = if is_terminal || std::mem::replace(&mut self.was_cut, true) {
             self.settling()
         } else {
             self.opening()
@@ -232,7 +235,7 @@ impl Watcher {
     }
 }
 
-/// Returns how a turn ended, or `None` if it has not.
+/// Returns how a turn ended. Returns `None` while the turn continues.
 fn settled(state: &mut TaskState, turn: usize) -> Option<Settled> {
     let of_turn = state.turns.get(turn);
     let end = of_turn.and_then(|turn| turn.end.clone());
@@ -243,11 +246,12 @@ fn settled(state: &mut TaskState, turn: usize) -> Option<Settled> {
 
 /// Waits until the form of the response is known; for a message, until it is complete.
 ///
-/// If the agent shows nothing within `reply_window`, the response is a task: clients wait for their first item.
+/// If the agent emits no content within `reply_window`, the response is a task, because the client waits for its first
+/// item.
 ///
 /// # Errors
 ///
-/// Returns `TaskNotFound` if the task was dropped, and the error of an agent that did not finish its message.
+/// Returns `TaskNotFound` if the task was dropped, and the error of an agent that did not complete its message.
 pub(super) async fn decide(shared: Arc<Shared>, entry: Arc<TaskEntry>) -> Result<Decided, ServerError> {
     let window = shared.host.sleep(shared.config.reply_window);
     if let Some(decided) = within(entry.wait(decision), window).await {
@@ -257,7 +261,7 @@ pub(super) async fn decide(shared: Arc<Shared>, entry: Arc<TaskEntry>) -> Result
     entry.wait(decision).await
 }
 
-/// Returns the form of the response, or `None` if it is not known or the message is not complete.
+/// Returns the form of the response. Returns `None` if it is not known yet, or the message is not complete.
 fn decision(state: &mut TaskState) -> Option<Result<Decided, ServerError>> {
     match &state.reply {
         Reply::Undecided if state.is_removed => Some(Err(ServerError::task_not_found(&state.folded.task.id))),
@@ -270,7 +274,7 @@ fn decision(state: &mut TaskState) -> Option<Result<Decided, ServerError>> {
     }
 }
 
-/// Returns the result of `work`, or `None` if `window` elapses first.
+/// Returns the result of `work`. Returns `None` if `window` elapses first.
 pub(super) async fn within<T>(
     work: impl Future<Output = T>,
     mut window: BoxFuture<'static, ()>,
@@ -306,63 +310,63 @@ impl TaskItems for Watcher {
             if let Some(item) = this.queue.pop_front() {
                 return whole(Ok(item));
             }
-            match &mut this.at {
-                At::Done => return Poll::Ready(None),
-                At::Deciding(decision, first) => {
+            match &mut this.step {
+                Step::Done => return Poll::Ready(None),
+                Step::Deciding(decision, first) => {
                     let decided = ready!(decision.as_mut().poll(cx));
                     let first = std::mem::take(&mut **first);
                     match decided {
                         Ok(Decided::Task) => {
-                            this.at = this.opening();
+                            this.step = this.opening();
                             return whole(Ok(StreamItem::Task(first)));
                         }
                         Ok(Decided::Message(message)) => {
-                            this.at = At::Done;
+                            this.step = Step::Done;
                             return whole(Ok(StreamItem::Message(*message)));
                         }
                         Err(error) => {
-                            this.at = At::Done;
+                            this.step = Step::Done;
                             return whole(Err(error));
                         }
                     }
                 }
-                At::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
-                    Ok(events) => this.at = At::Live(events),
+                Step::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
+                    Ok(events) => this.step = Step::Live(events),
                     Err(error) => {
-                        this.at = At::Done;
+                        this.step = Step::Done;
                         return whole(Err(error));
                     }
                 },
-                At::Live(events) => match ready!(events.as_mut().poll_next(cx)) {
+                Step::Live(events) => match ready!(events.as_mut().poll_next(cx)) {
                     None => this.handle_end(false),
                     Some(event) => {
                         this.seen = event.number;
                         this.entry.note_sent(this.turn, event.number);
-                        if let Some(chunk) = this.maker.chunk(&event.event) {
+                        if let Some(chunk) = this.converter.chunk(&event.event) {
                             return Poll::Ready(Some(Ok(TaskItem::Chunk(chunk))));
                         }
-                        this.maker.convert(&event.event, &mut this.made);
-                        // The end is sent as it was folded, with its time.
+                        this.converter.convert(&event.event, &mut this.converted);
+                        // The last status is sent by `handle_settled`, as it was folded, with its time.
                         let is_end = |item: &StreamItem<'_>| matches!(item, StreamItem::Status(update) if update.is_final);
-                        this.queue.extend(this.made.drain(..).filter(|item| !is_end(item)));
+                        this.queue.extend(this.converted.drain(..).filter(|item| !is_end(item)));
                         if event.event.is_terminal() {
                             this.handle_end(true);
                         }
                     }
                 },
-                At::Settling(settling) => {
+                Step::Settling(settling) => {
                     let settled = ready!(settling.as_mut().poll(cx));
                     return whole(this.handle_settled(settled));
                 }
-                At::Waiting(waiting) => {
+                Step::Waiting(waiting) => {
                     if !ready!(waiting.as_mut().poll(cx)) {
-                        this.at = At::Done;
+                        this.step = Step::Done;
                         continue;
                     }
                     this.turn += 1;
-                    this.maker = Items::new(&this.shared.config, &this.entry.id, &this.entry.context_id);
-                    (this.seen, this.broke_off) = (0, false);
-                    this.at = this.opening();
+                    this.converter = Items::new(&this.shared.config, &this.entry.id, &this.entry.context_id);
+                    (this.seen, this.was_cut) = (0, false);
+                    this.step = this.opening();
                 }
             }
         }

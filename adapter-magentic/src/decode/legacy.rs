@@ -59,11 +59,11 @@ impl Run {
             "ExecutorInvokedEvent" => self.start_turn(executor.unwrap_or_default()),
             "ExecutorCompletedEvent" => self.end_turn(executor.unwrap_or_default(), None),
             "ExecutorFailedEvent" => {
-                self.note_failure(executor, line.details.as_ref());
+                self.record_failure(executor, line.details.as_ref());
                 let failure = failure(executor, line.details.as_ref());
                 self.end_turn(executor.unwrap_or_default(), Some(failure));
             }
-            "WorkflowFailedEvent" => self.note_failure(executor, line.details.as_ref()),
+            "WorkflowFailedEvent" => self.record_failure(executor, line.details.as_ref()),
             "WorkflowWarningEvent" => self.handle_remark(executor, "warning", line.data),
             "WorkflowErrorEvent" => self.handle_remark(executor, "error", line.data),
             _ => return false,
@@ -138,8 +138,9 @@ impl Run {
             TextFrom::Stream => {
                 self.emit(Update::text("").from_source(source).intermediate().last().into());
                 // The message is the last one of the turn, so it adds nothing if the stream ends with it.
-                let news =
-                    |text: &&ByteString| !self.overfull && !done.text.trim_end().ends_with(text.trim());
+                let news = |text: &&ByteString| {
+                    !self.is_turn_too_long && !done.text.trim_end().ends_with(text.trim())
+                };
                 if let Some(notice) = done.notice.as_ref().filter(news) {
                     self.notice(source, level, notice);
                 }
@@ -266,7 +267,7 @@ impl Run {
         &mut self,
         take: impl FnOnce(&mut aqueduct_core::accumulator::Accumulator) -> Result<(), E>,
     ) {
-        self.overfull |= take(&mut self.accumulator).is_err();
+        self.is_turn_too_long |= take(&mut self.accumulator).is_err();
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`Decoder`]: decodes lines into [`SourceEvent`]s.
 //!
-//! A pure machine: lines enter by [`handle_line`](Decoder::handle_line), events leave by
+//! The decoder does no I/O: lines enter by [`handle_line`](Decoder::handle_line), events leave by
 //! [`poll_event`](Decoder::poll_event). One decoder serves one conversation: after a terminal event (`Finished`, `Failed`)
 //! the next event belongs to the next run.
 //!
@@ -45,18 +45,18 @@ use crate::wire::{Json, Line};
 use run::{Phase, Run};
 use sequence::{Sequence, Verdict};
 
-/// Counts of lines with a problem, for logs.
+/// Counts of lines, and of lines with a problem, for logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Decoded lines.
+    /// Parsed lines. A line that arrived early and was held is parsed, and counted, a second time.
     pub lines: u64,
-    /// Repeated lines.
+    /// Repeated lines, which were dropped.
     pub repeated: u64,
-    /// Lines after the end of a run that start no new run.
+    /// Lines after the end of a run that start no new run, which were dropped.
     pub late: u64,
     /// Lines that are not JSON objects.
     pub unreadable: u64,
-    /// Unknown lines; they were emitted as raw custom blocks.
+    /// Unknown lines, which were emitted as raw custom blocks.
     pub unknown: u64,
     /// Lines that never arrived.
     pub lost: u64,
@@ -110,7 +110,8 @@ impl Decoder {
         self.read_held()
     }
 
-    /// Handles the end of the input. It does not end a run that was cut: the stream machine does.
+    /// Handles the end of the input. Decodes held lines, and fails a run whose failure waits for its reason. A run in
+    /// progress finishes with [`EndOfInput::Finished`]; otherwise no end is emitted, and the stream machine fails the run.
     ///
     /// # Errors
     ///
@@ -134,24 +135,24 @@ impl Decoder {
         self.run.poll()
     }
 
-    /// Converts the reply to an interrupt into the framework's form. The request no longer waits.
+    /// Converts the reply to an interrupt into the framework's form, and removes the pending request.
     ///
     /// # Errors
     ///
-    /// Returns an error of [`Fault::Caller`](crate::Fault::Caller) if no request of that id waits, or the reply has the wrong
-    /// form.
+    /// Returns an error of [`Fault::Caller`](crate::Fault::Caller) if no request of that id is pending, or the reply has
+    /// the wrong form.
     pub fn handle_reply(&mut self, reply: &InterruptReply) -> Result<Reply, Error> {
         let id = reply.id.as_str();
         let unknown = || Error::UnknownRequest { id: id.to_owned() };
         let mut waiting = self.run.earlier.iter().chain(&self.run.requests);
-        let asked = waiting.find(|asked| asked.request.id == id).ok_or_else(unknown)?;
-        let answer = Reply::new(&asked.request, reply)?;
-        self.run.forget_request(id);
+        let pending = waiting.find(|pending| pending.request.id == id).ok_or_else(unknown)?;
+        let answer = Reply::new(&pending.request, reply)?;
+        self.run.remove_request(id);
         Ok(answer)
     }
 
-    /// Returns tool calls of earlier runs without result (for example calls that wait for an approval): their results need no
-    /// call in the run that starts now.
+    /// Returns the tool calls of earlier runs without result, for example calls that wait for an approval. In a later run
+    /// their results are emitted without a call.
     pub fn waiting_calls(&self) -> impl Iterator<Item = &ToolCallId> {
         self.calls.iter()
     }
@@ -161,16 +162,17 @@ impl Decoder {
         self.counts
     }
 
-    /// Parses a line and counts it.
+    /// Parses a line and counts it. An object whose fields have unexpected types becomes a line without fields, which is
+    /// emitted as a raw block.
     ///
     /// # Errors
     ///
-    /// Returns an error with the number of the line if it is not a JSON object of the expected form.
+    /// Returns an error with the number of the line if it is not a JSON object.
     fn parse<'de>(&mut self, text: &'de ByteString) -> Result<Line<'de>, Error> {
         let number = self.counts.lines;
         self.counts.lines += 1;
         serde_json::from_str(text).or_else(|error| {
-            // A field has an unexpected type: the line is still an object, and is passed on unchanged.
+            // A field has an unexpected type. The line is still an object: only its number is read.
             if let Ok(fields) = serde_json::from_str::<Metadata>(text) {
                 return Ok(Line { seq: fields.get("seq").and_then(Value::as_u64), ..Line::default() });
             }
@@ -218,7 +220,7 @@ impl Decoder {
         }
     }
 
-    /// Decides whether a line after the end of a run starts a new run. Other lines are dropped.
+    /// Starts the next run if a line after the end of a run belongs to it. Returns `false` if the line is dropped.
     fn start_next(&mut self, dialect: Dialect, line: &Line<'_>) -> bool {
         let starts = match dialect {
             Dialect::Workflow => {
@@ -232,7 +234,7 @@ impl Decoder {
         };
         let ends = line.state.as_deref().is_some_and(|state| !state.contains("PROGRESS"));
         if dialect == Dialect::Forwarder {
-            self.note_answers(line);
+            self.remove_answered(line);
             return false;
         }
         if !starts || ends {
@@ -247,9 +249,9 @@ impl Decoder {
         true
     }
 
-    /// Handles a line of the forwarder: an exception that left the run, or delivered replies.
+    /// Handles a line of the forwarder: an exception that ended the workflow, or the replies that it delivered.
     fn handle_forwarder(&mut self, line: &Line<'_>) {
-        self.note_answers(line);
+        self.remove_answered(line);
         let Some(class) = line.exception.as_deref() else { return };
         let text = line.message.and_then(Json::text);
         let failure = match std::mem::take(&mut self.run.phase) {
@@ -263,21 +265,21 @@ impl Decoder {
         self.run.fail(failure);
     }
 
-    /// Removes requests whose replies bypassed this decoder.
-    fn note_answers(&mut self, line: &Line<'_>) {
+    /// Removes the pending requests whose replies the forwarder delivered.
+    fn remove_answered(&mut self, line: &Line<'_>) {
         let Some(Value::Object(responses)) = line.responses.map(Json::value) else { return };
         for id in responses.keys() {
-            self.run.forget_request(id);
+            self.run.remove_request(id);
         }
     }
 
-    /// Reports lines that never arrived, as one notice with their number.
+    /// Counts lines that never arrived, and reports them by one notice.
     fn emit_lost(&mut self, lost: Option<Range<u64>>) {
         let Some(lost) = lost.filter(|lost| !lost.is_empty()) else { return };
         self.counts.lost += lost.end - lost.start;
         if !self.run.is_ended() {
             let text = format!(
-                "lines {} to {} of the workflow's events never arrived: something may be missing here",
+                "lines {} to {} of the workflow's events never arrived: the output may be incomplete",
                 lost.start,
                 lost.end - 1
             );

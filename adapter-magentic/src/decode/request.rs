@@ -79,7 +79,7 @@ impl Run {
         }
         if let Some(executor) = executor {
             metadata.insert("source_executor_id".to_owned(), json!(executor));
-            self.wait(executor);
+            self.record_waiting(executor);
         }
         if let Some(data) = line.data {
             metadata.insert("data".to_owned(), data.value());
@@ -139,7 +139,7 @@ impl Run {
             return;
         }
         let id = ToolCallId::from(id);
-        self.called(Some(&id), source);
+        self.record_call(Some(&id), source);
         let (arguments, _) = arguments(call.arguments, &ByteString::new());
         let name = call.name.as_deref().or(call.tool_name.as_deref()).map(ByteString::from);
         let call = ContentBlock::ToolUse(ToolUse { id: Some(id), name, arguments });

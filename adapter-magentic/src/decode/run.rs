@@ -7,8 +7,8 @@
 //!                            └─ FAILED ──► failing ── exception, other line, end of input ──► Failed
 //! ```
 //!
-//! A failure waits for one more line because the framework's events contain only the class of the exception; its text leaves
-//! `run()` as an exception, which the forwarder writes as the next line.
+//! A failure waits for one more line, because the framework's events contain only the class of the exception. Its text is
+//! in the exception that `run()` raises, which the forwarder writes as the next line.
 //!
 //! Invariants: one terminal event per run, and no event after it; a success without output is reported by a notice.
 
@@ -57,10 +57,11 @@ pub(super) struct Run {
     pub(super) phase: Phase,
     pub(super) sources: Sources,
     pub(super) history: History,
-    /// The dedup index of thinking. It ignores the channel, because an aggregate repeats thinking on another one.
+    /// The dedup index of thinking. It ignores the channel, because an aggregate repeats thinking on another channel.
     pub(super) thoughts: History,
+    /// The usage that was reported so far.
     pub(super) spending: Spending,
-    /// The present response of each agent, by path.
+    /// The current response id of each agent, by path.
     pub(super) responses: HashMap<String, ByteString, foldhash::fast::FixedState>,
     /// Set once content was emitted on the answer channel.
     pub(super) produced: bool,
@@ -76,12 +77,13 @@ pub(super) struct Run {
     pub(super) requests: Vec<PendingRequest>,
     /// Requests of earlier runs without known reply, oldest first.
     pub(super) earlier: VecDeque<PendingRequest>,
+    /// The first failure that the framework reported, until the run fails.
     pub(super) failure: Option<RunFailure>,
     pub(super) last_plan: Option<String>,
-    /// The texts of open turns of the older packages.
+    /// The texts of open turns, for the older Magentic classes.
     pub(super) accumulator: Accumulator,
-    /// Set once a turn was too long to be held.
-    pub(super) overfull: bool,
+    /// Set once the text of a turn exceeded the limit of the accumulator.
+    pub(super) is_turn_too_long: bool,
     /// The sources of calls that wait for a result.
     pub(super) calls: HashMap<String, Source, foldhash::fast::FixedState>,
     max_calls: usize,
@@ -109,7 +111,7 @@ impl Run {
             failure: None,
             last_plan: None,
             accumulator: Accumulator::new(limits.turn_bytes, limits.sources),
-            overfull: false,
+            is_turn_too_long: false,
             calls: HashMap::default(),
             max_calls: limits.remembered_messages,
             max_turns: limits.sources,
@@ -118,8 +120,7 @@ impl Run {
         }
     }
 
-    /// Returns the state of the next run, with the events that were not polled yet and the requests that can still be replied
-    /// to.
+    /// Returns the state of the next run. Takes over the events that were not polled yet and the pending requests.
     pub(super) fn next(&mut self, limits: &Limits) -> Self {
         let mut next = Self::new(limits);
         next.out = std::mem::take(&mut self.out);
@@ -132,20 +133,20 @@ impl Run {
     }
 
     /// Records that an executor waits for a human.
-    pub(super) fn wait(&mut self, executor: &str) {
+    pub(super) fn record_waiting(&mut self, executor: &str) {
         let known = self.waiting.iter().any(|waiting| **waiting == *executor);
         if !known && self.waiting.len() < self.max_turns {
             self.waiting.push(ByteString::from(executor));
         }
     }
 
-    /// Removes a request that was replied to.
-    pub(super) fn forget_request(&mut self, id: &str) {
-        self.earlier.retain(|asked| asked.request.id != id);
-        self.requests.retain(|asked| asked.request.id != id);
+    /// Removes a pending request, because a reply to it was delivered.
+    pub(super) fn remove_request(&mut self, id: &str) {
+        self.earlier.retain(|pending| pending.request.id != id);
+        self.requests.retain(|pending| pending.request.id != id);
     }
 
-    /// Queues an event. The first one starts the run.
+    /// Queues an event. The first event starts the run.
     pub(super) fn emit(&mut self, event: SourceEvent) {
         if matches!(self.phase, Phase::Before) {
             self.phase = Phase::Running;
@@ -153,7 +154,7 @@ impl Run {
         self.out.push_back(event);
     }
 
-    /// Returns the next event, or `None` until more lines arrive.
+    /// Returns the next event. Returns `None` until more lines arrive.
     pub(super) fn poll(&mut self) -> Option<SourceEvent> {
         self.out.pop_front()
     }
@@ -169,7 +170,7 @@ impl Run {
         self.emit(Update::new(block).from_source(source).intermediate().into());
     }
 
-    /// Emits a message beside the answer.
+    /// Emits a notice: a text for people that is not part of the answer.
     pub(super) fn notice(&mut self, source: &Source, level: &str, text: &str) {
         self.custom(source, wellknown::NOTICE, json!({"text": text, "level": level}));
     }
@@ -182,7 +183,7 @@ impl Run {
         self.emit(update.into());
     }
 
-    /// Emits unknown input.
+    /// Emits an unknown line unchanged, as a raw block.
     pub(super) fn raw(&mut self, line: &str) {
         let event: Value = serde_json::from_str(line).unwrap_or_default();
         self.custom(&Source::root(), wellknown::RAW, json!({"event": event, "source": "magentic"}));
@@ -196,8 +197,8 @@ impl Run {
         self.emit(SourceEvent::StepFinished { source: Source::root(), name });
     }
 
-    /// Records the source of a call: a later request about it names another.
-    pub(super) fn called(&mut self, call: Option<&ToolCallId>, source: &Source) {
+    /// Records the source of a call, because a later request about the call may name another source.
+    pub(super) fn record_call(&mut self, call: Option<&ToolCallId>, source: &Source) {
         if let Some(call) = call {
             self.history.call(source, call.as_str());
         }
@@ -208,17 +209,17 @@ impl Run {
         }
     }
 
-    /// Ends the turn of an executor, successfully or not.
+    /// Ends the turn of an executor: finishes its step and closes its lane, as failed if `failure` is set.
     pub(super) fn end_turn(&mut self, executor: &str, failure: Option<RunFailure>) {
         if let Some(at) = self.turns.iter().position(|turn| **turn == *executor) {
             let name = self.turns.remove(at);
             self.step_finished(name);
         }
-        self.spending.turn_over(executor);
-        let Some((source, inside)) = self.sources.turn_over(executor) else { return };
+        self.spending.end_turn(executor);
+        let Some((source, inside)) = self.sources.lanes_of(executor) else { return };
         for source in inside.iter().chain([&source]) {
             if failure.is_none() {
-                self.end_unnamed(source);
+                self.end_message_without_id(source);
             }
             self.history.finish_all(source);
             self.thoughts.finish_all(source);
@@ -233,8 +234,8 @@ impl Run {
         self.emit(SourceEvent::LaneClosed { source, outcome });
     }
 
-    /// Ends a message without id, which nothing else separates from the agent's next one.
-    fn end_unnamed(&mut self, source: &Source) {
+    /// Ends an open message without id, because no id separates it from the agent's next message.
+    fn end_message_without_id(&mut self, source: &Source) {
         for channel in [Channel::Answer, Channel::Intermediate] {
             if self.history.is_open(source, channel, None) {
                 let mut end = Update::text("").from_source(source).last();
@@ -244,18 +245,17 @@ impl Run {
         }
     }
 
-    /// Closes the lanes of agents with a finish reason, except for that of `speaker`.
-    pub(super) fn close_stopped(&mut self, speaker: Option<&Source>) {
+    /// Closes the lanes of agents with a finish reason, except for the lane of `active`.
+    pub(super) fn close_stopped(&mut self, active: Option<&Source>) {
         let stopped = std::mem::take(&mut self.stopped);
-        let (speaks, gone): (Vec<_>, Vec<_>) =
-            stopped.into_iter().partition(|source| Some(source) == speaker);
-        self.stopped = speaks;
-        for source in gone {
+        let (kept, closed): (Vec<_>, Vec<_>) = stopped.into_iter().partition(|source| Some(source) == active);
+        self.stopped = kept;
+        for source in closed {
             self.emit(SourceEvent::LaneClosed { source, outcome: LaneOutcome::Success(None) });
         }
     }
 
-    /// Ends the run without failure.
+    /// Ends the run without failure. A run with pending requests ends as interrupted, even if the workflow reports success.
     pub(super) fn finish(&mut self, outcome: RunOutcome) {
         if self.is_ended() {
             return;
@@ -268,7 +268,8 @@ impl Run {
             outcome
         };
         if outcome == RunOutcome::Interrupted && self.requests.is_empty() {
-            // The workflow waits although this run has made no request, so it still waits for those of an earlier run.
+            // The workflow waits although this run has made no request, so it waits for replies to requests of earlier
+            // runs.
             for PendingRequest { source, interrupt, .. } in self.earlier.clone() {
                 self.emit(SourceEvent::InterruptRequested { source, interrupt });
             }
@@ -280,7 +281,7 @@ impl Run {
         self.phase = Phase::Ended;
     }
 
-    /// Fails the run; the reason may follow.
+    /// Enters [`Phase::Failing`]: the failure is emitted once its reason has arrived, or cannot arrive any more.
     pub(super) fn start_failing(&mut self) {
         let failure = self.failure.take().unwrap_or_else(|| {
             RunFailure::new(RunFailure::AGENT_FAILED, "the workflow failed without giving a reason")
@@ -288,7 +289,7 @@ impl Run {
         self.phase = Phase::Failing(failure);
     }
 
-    /// Emits the failure.
+    /// Ends the run as failed.
     pub(super) fn fail(&mut self, failure: RunFailure) {
         if self.is_ended() {
             return;
@@ -299,10 +300,10 @@ impl Run {
         self.phase = Phase::Ended;
     }
 
-    /// Records the framework's details of an error.
-    pub(super) fn note_failure(&mut self, executor: Option<&str>, details: Option<&ErrorDetails<'_>>) {
+    /// Records a failure that the framework reported, unless one is recorded.
+    pub(super) fn record_failure(&mut self, executor: Option<&str>, details: Option<&ErrorDetails<'_>>) {
         let failure = failure(executor, details);
-        // The first failure names the executor; the workflow's own repeats it without the name.
+        // The first failure names the executor; the failure of the workflow repeats it without the name.
         self.failure.get_or_insert(failure);
     }
 }

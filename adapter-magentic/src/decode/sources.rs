@@ -129,7 +129,7 @@ impl Sources {
     }
 
     /// Returns the lane of an executor whose turn is over, and the lanes inside it.
-    pub(super) fn turn_over(&self, id: &str) -> Option<(Source, Vec<Source>)> {
+    pub(super) fn lanes_of(&self, id: &str) -> Option<(Source, Vec<Source>)> {
         let known = |id: &&str| self.executors.contains_key(*id);
         let id = [id.strip_prefix(LEGACY_PREFIX), Some(id)].into_iter().flatten().find(known)?;
         let seat = self.executors.get(id)?;
@@ -214,8 +214,8 @@ mod tests {
     fn a_turn_ends_the_lanes_of_its_executor() {
         let mut sources = Sources::new(10);
         sources.author(Some("writer"), None);
-        let (lane, inside) = sources.turn_over("agent_writer").unwrap();
+        let (lane, inside) = sources.lanes_of("agent_writer").unwrap();
         assert_eq!((lane.key(), inside.len()), ("writer", 0));
-        assert!(sources.turn_over("stranger").is_none());
+        assert!(sources.lanes_of("stranger").is_none());
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct MessageHead {
     pub(super) source: Source,
     pub(super) channel: Channel,
     pub(super) role: Role,
-    /// `None` if the framework sent none: content is then matched by agent and channel alone.
+    /// `None` if the framework sent no message id: content is then matched by agent and channel alone.
     pub(super) message_id: Option<ByteString>,
     pub(super) response_id: Option<ByteString>,
     pub(super) created_at: Option<Timestamp>,
@@ -31,23 +31,23 @@ pub(super) struct MessageHead {
 }
 
 impl MessageHead {
-    /// Returns the head with the metadata of a content object. Returns `None` if it has none. Custom blocks and hosted calls
-    /// contain it in their value already.
-    fn noting(&self, content: &Content<'_>) -> Option<Self> {
+    /// Returns the head with the metadata of a content object added. Returns `None` if the object has no metadata, or is a
+    /// custom block or hosted call, whose value already contains the metadata.
+    fn with_metadata_of(&self, content: &Content<'_>) -> Option<Self> {
         let plain = matches!(&*content.kind, "text" | "text_reasoning" | "function_call" | "function_result");
-        let mut noted = metadata(content.additional_properties, &content.unknown).filter(|_| plain);
+        let mut merged = metadata(content.additional_properties, &content.unknown).filter(|_| plain);
         if let Some(class) = &content.exception {
-            Arc::make_mut(noted.get_or_insert_default())
+            Arc::make_mut(merged.get_or_insert_default())
                 .insert("exception".to_owned(), Value::from(&**class));
         }
-        let mut noted = noted?;
+        let mut merged = merged?;
         if let Some(known) = &self.metadata {
-            let fields = Arc::make_mut(&mut noted);
+            let fields = Arc::make_mut(&mut merged);
             known.iter().for_each(|(key, value)| {
                 fields.entry(key.clone()).or_insert_with(|| value.clone());
             });
         }
-        Some(Self { metadata: Some(noted), ..self.clone() })
+        Some(Self { metadata: Some(merged), ..self.clone() })
     }
 
     /// Returns an update with the properties of the message.
@@ -86,40 +86,39 @@ pub(super) fn metadata(properties: Option<Json<'_>>, unknown: &Unknown<'_>) -> O
 pub(super) enum Form {
     /// A fragment, or content with a merge mode of its own.
     Fragment,
-    /// The complete content, from its author.
+    /// The complete content, sent by its author.
     Whole,
-    /// The complete content, from an aggregator.
+    /// The complete content, sent by another executor than its author.
     Gathered,
-    /// A repetition of a finished message.
+    /// A repetition of a message that has ended.
     Restated,
 }
 
-/// The handling of a content object.
+/// How a content object is handled.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     pub(super) form: Form,
-    /// The merge mode of its update.
+    /// The merge mode of the framework's update that contains the object.
     pub(super) merge: MergeMode,
-    /// Set if no more content follows in its message.
+    /// Set if no more content follows in the message of the object.
     pub(super) is_last: bool,
 }
 
 impl Terms {
-    /// Returns `true` if no fragment of the message follows.
+    /// Returns `true` if the object is complete content.
     fn is_whole(self) -> bool {
         self.form != Form::Fragment
     }
 
-    /// Returns `true` if the message repeats emitted content.
+    /// Returns `true` if the object repeats a message that has ended.
     fn is_restated(self) -> bool {
         self.form == Form::Restated
     }
 }
 
 impl Run {
-    /// Handles a content object.
-    /// `line` is the text that the content was parsed from: texts of the update are slices of it.
-    /// `turn` identifies the executor whose usage is counted.
+    /// Handles a content object. `line` is the text that the object was parsed from: texts of the emitted updates are
+    /// slices of it. `turn` is the id of the executor to which usage is charged.
     pub(super) fn handle_content(
         &mut self,
         line: &ByteString,
@@ -134,11 +133,11 @@ impl Run {
         let replace = replaces(content, terms.merge);
         match piece(content, line) {
             Piece::Nothing => {}
-            Piece::Usage(details) => self.spend(turn, &head.source, details, replace),
+            Piece::Usage(details) => self.report_usage(turn, &head.source, details, replace),
             Piece::Request(content) => self.handle_request_content(&head.source, content),
             Piece::Block { block, whole } => {
-                let noted = head.noting(content);
-                let head = noted.as_ref().unwrap_or(head);
+                let merged = head.with_metadata_of(content);
+                let head = merged.as_ref().unwrap_or(head);
                 self.emit_citations(head, content);
                 match block {
                     ContentBlock::Text(text) => self.handle_text(head, text, replace, terms),
@@ -152,7 +151,7 @@ impl Run {
         }
     }
 
-    /// Emits a text, unless it restates an emitted one.
+    /// Emits a text, unless it repeats a message that has ended.
     fn handle_text(&mut self, head: &MessageHead, text: TextBlock, replace: bool, terms: Terms) {
         if terms.is_restated() {
             return;
@@ -167,7 +166,7 @@ impl Run {
         self.append(head, ContentBlock::Text(text), mode, replace || terms.is_last);
     }
 
-    /// Handles thinking, which has no channel of its own: a repetition by an aggregate on another channel is suppressed.
+    /// Emits thinking, unless it repeats emitted thinking, on whatever channel.
     fn handle_thinking(
         &mut self,
         head: &MessageHead,
@@ -197,7 +196,7 @@ impl Run {
         self.emit_update(update);
     }
 
-    /// Handles a call, a result or a custom block.
+    /// Emits a call, a result or a custom block. A repeated custom block is suppressed.
     fn handle_block(
         &mut self,
         head: &MessageHead,
@@ -208,7 +207,7 @@ impl Run {
     ) {
         let (mode, last) = match &block {
             ContentBlock::ToolUse(call) => {
-                self.called(call.id.as_ref(), &head.source);
+                self.record_call(call.id.as_ref(), &head.source);
                 if !terms.is_whole() {
                     self.history.push(&head.source, head.channel, head.message_id.as_deref(), "");
                 }
@@ -248,7 +247,7 @@ impl Run {
         }
     }
 
-    /// Ends a message that was started, with its finish reason.
+    /// Ends the message `id`. An end is emitted if the message is open or a finish reason must be reported.
     pub(super) fn end_message(
         &mut self,
         head: &MessageHead,
@@ -278,14 +277,14 @@ impl Run {
     fn emit_update(&mut self, update: Update) {
         let empty = matches!(&update.block, ContentBlock::Text(TextBlock { text }) if text.is_empty());
         self.produced |= update.channel == Channel::Answer && !empty;
-        // An empty fragment that ends nothing is dropped.
         if !empty || update.last {
             self.emit(update.into());
         }
     }
 
-    /// Reports token usage. Of a total (`replace`) only what the turn has not reported yet is emitted.
-    fn spend(&mut self, turn: &str, source: &Source, details: Json<'_>, replace: bool) {
+    /// Emits token usage. If `details` is a total (`replace`), only the part that was not emitted yet in the turn is
+    /// emitted.
+    fn report_usage(&mut self, turn: &str, source: &Source, details: Json<'_>, replace: bool) {
         let usage = usage(details);
         let new = if replace { self.spending.total(turn, &usage) } else { self.spending.add(turn, usage) };
         if let Some(usage) = new {

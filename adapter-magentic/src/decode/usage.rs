@@ -50,7 +50,7 @@ impl Spending {
     }
 
     /// Ends a turn; the next one starts at zero.
-    pub(super) fn turn_over(&mut self, turn: &str) {
+    pub(super) fn end_turn(&mut self, turn: &str) {
         self.turns.remove(turn);
     }
 
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(spending.total("a", &input(40)), Some(input(20)));
         assert_eq!(spending.total("a", &input(40)), None);
         assert_eq!(spending.total("a", &input(30)), None);
-        spending.turn_over("a");
+        spending.end_turn("a");
         assert_eq!(spending.total("a", &input(40)), Some(input(40)));
     }
 }

@@ -44,11 +44,11 @@ impl Run {
             "executor_completed" => self.handle_completed(executor, line.data),
             "executor_bypassed" => self.end_turn(executor.unwrap_or_default(), None),
             "executor_failed" => {
-                self.note_failure(executor, line.details.as_ref());
+                self.record_failure(executor, line.details.as_ref());
                 let failure = failure(executor, line.details.as_ref());
                 self.end_turn(executor.unwrap_or_default(), Some(failure));
             }
-            "failed" => self.note_failure(executor, line.details.as_ref()),
+            "failed" => self.record_failure(executor, line.details.as_ref()),
             "magentic_orchestrator" => return self.handle_orchestrator(executor, line.data),
             "group_chat" => return self.handle_group_chat(line.data),
             "handoff_sent" => return self.handle_handoff(line.data),

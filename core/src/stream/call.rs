@@ -21,7 +21,7 @@ pub(super) struct Call {
     pub(super) name: ByteString,
     /// Arguments that arrived before the name did.
     pub(super) held: String,
-    pub(super) print: JsonFingerprint,
+    pub(super) fingerprint: JsonFingerprint,
     /// Set once the block has started.
     pub(super) head: Option<Arc<BlockHead>>,
     /// The position in the order of opening, while the block is open.
@@ -38,7 +38,7 @@ impl Call {
         Self {
             name: ByteString::new(),
             held: String::new(),
-            print: JsonFingerprint::default(),
+            fingerprint: JsonFingerprint::default(),
             head: None,
             opened: None,
             origin,
@@ -58,7 +58,7 @@ impl Call {
         let Some(head) = self.head.clone() else {
             return self.hold(&arguments, update.mode, lane, out);
         };
-        let missing = match (update.mode, self.print.relation(&arguments)) {
+        let missing = match (update.mode, self.fingerprint.relation(&arguments)) {
             _ if arguments.is_empty() => return Ok(()),
             (Mode::Append, _) | (_, Relation::First) => arguments,
             (_, Relation::Same) => return Ok(()),
@@ -70,7 +70,7 @@ impl Call {
                 };
             }
         };
-        self.print.push(&missing);
+        self.fingerprint.push(&missing);
         out.emit(BlockEvent::BlockDelta { block: head, delta: missing });
         Ok(())
     }
@@ -93,16 +93,16 @@ impl Call {
     /// Ends the block with the outdated arguments and starts one with the new arguments, under a new id.
     fn replace(&mut self, old: &Arc<BlockHead>, arguments: ByteString, out: &mut Outlet) {
         out.emit(BlockEvent::BlockEnded { block: Arc::clone(old), reason: EndReason::Replaced });
-        self.print = JsonFingerprint::default();
-        self.print.push(&arguments);
+        self.fingerprint = JsonFingerprint::default();
+        self.fingerprint.push(&arguments);
         self.head = Some(emit_replacing(old, &old.lane, arguments, out));
     }
 
     /// Emits the corrected arguments of an ended call as a further block, which ends at once.
     pub(super) fn replace_ended(&mut self, lane: &Arc<Lane>, arguments: ByteString, out: &mut Outlet) {
         let Some(old) = &self.head else { return };
-        self.print = JsonFingerprint::default();
-        self.print.push(&arguments);
+        self.fingerprint = JsonFingerprint::default();
+        self.fingerprint.push(&arguments);
         let head = emit_replacing(old, lane, arguments, out);
         out.emit(BlockEvent::BlockEnded { block: Arc::clone(&head), reason: EndReason::Complete });
         self.head = Some(head);
@@ -124,7 +124,7 @@ impl Call {
         self.opened = Some(out.next_opened());
         out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
         if !self.held.is_empty() {
-            self.print.push(&self.held);
+            self.fingerprint.push(&self.held);
             let delta = ByteString::from(std::mem::take(&mut self.held));
             out.emit(BlockEvent::BlockDelta { block: Arc::clone(&head), delta });
         }

@@ -46,7 +46,7 @@ impl StreamContext {
     fn request_input(&mut self) {
         let interrupt = Interrupt::new(self.out.mint(), ByteString::from_static("input_required"));
         // The root lane is always open and no interrupt is pending, so no limit can be exceeded.
-        if let Err(error) = self.interrupt(&Source::root(), interrupt) {
+        if let Err(error) = self.request_interrupt(&Source::root(), interrupt) {
             debug_assert!(false, "refused: {error}");
         }
     }

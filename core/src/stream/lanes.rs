@@ -207,7 +207,7 @@ impl LaneTable {
     }
 
     /// Returns the source, among `source` and its ancestors, that made the call of a result.
-    pub(super) fn owner_of_result(&self, source: &Source, result: &ToolResult) -> Option<(Source, CallKey)> {
+    pub(super) fn call_of_result(&self, source: &Source, result: &ToolResult) -> Option<(Source, CallKey)> {
         let mut at = Some(source);
         while let Some(source) = at {
             if let Some(key) = self.known(source).and_then(|state| state.tools.key_of_result(result)) {

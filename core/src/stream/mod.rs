@@ -1,27 +1,28 @@
 //! [`StreamContext`]: the deferred-end machine that turns source events into balanced events.
 //!
-//! A pure machine: input enters by `handle_*`, events leave by [`poll_event`](StreamContext::poll_event), and there are no
-//! other effects. It decides *when* blocks open and close; converters decide how they are written.
+//! The machine does no I/O: input enters by `handle_*`, events leave by [`poll_event`](StreamContext::poll_event), and
+//! there are no other effects. It decides *when* blocks open and close; converters decide how they are written.
 //!
 //! ```text
 //!              handle_event (updates, lanes, steps, state, …)
 //!                 ┌──────┐
 //!                 ▼      │
-//!   new ──► running ─────┘ ── Finished ─────────────► finished ─┐
-//!              │      ── Failed, handle_failure ────► failed   ─┼─► poll_event returns the rest, then None
-//!              │      ── handle_eof (no end sent) ──► failed   ─┤
-//!              └───── ── handle_cancel ─────────────► finished ─┘   (outcome `Cancelled`)
+//!   new ──► running ─────┘
+//!              ├── Finished ─────────────────► finished ─┐
+//!              ├── Failed, handle_failure ───► failed   ─┼─► poll_event returns the rest, then None
+//!              ├── handle_eof (no end sent) ─► failed   ─┤
+//!              └── handle_cancel ────────────► finished ─┘   (outcome `Cancelled`)
 //! ```
 //!
 //! | rule | where |
 //! |---|---|
 //! | lazy start, interruption, deferred end, last packet, replacement, re-opening | `text.rs` |
 //! | end of tool calls, repeated calls, results without call, calls without id | `tools.rs` |
-//! | content without a kind of its own | `custom.rs` |
+//! | content without a block kind of its own | `custom.rs` |
 //! | lanes open with their first content and close after everything inside them | `lanes.rs` |
 //! | end of run: all ends, then the terminal event, then no further event | `ending.rs` |
 //! | a source whose stream ends without an end of the run has failed | [`StreamContext::handle_eof`] |
-//! | message ids of the source are emitted unchanged where the host requests it | [`StreamContext::with_kept_ids`], `outlet.rs`, `text/owner.rs` |
+//! | message ids of the source are emitted unchanged where the host requests it | [`StreamContext::with_kept_ids`], `outlet.rs`, `text/call_parent.rs` |
 //! | a run that another machine started is continued | `restore.rs` |
 //!
 //! Cost: constant per event, whatever the length of the run and the number of lanes; no allocation for a delta of
@@ -92,9 +93,10 @@ pub struct StreamContext {
     lanes: LaneTable,
     interrupts: PendingInterrupts,
     usage: UsageSum,
-    /// The last finish reason that was sent with the answer.
+    /// The last finish reason that the source sent with the answer.
     finish_reason: Option<ByteString>,
     out: Outlet,
+    /// Set once the terminal event is queued.
     ended: bool,
 }
 
@@ -103,8 +105,9 @@ impl StreamContext {
     ///
     /// # Errors
     ///
-    /// Returns an error if the event exceeds a limit or the run has ended. The context is unchanged;
-    /// [`Error::can_continue`] returns `true` if the stream can continue without the event.
+    /// Returns an error if the event exceeds a limit or the run has ended. The rejected part of the event is not emitted,
+    /// and the stream stays balanced; a lane that was opened for the event stays open. [`Error::can_continue`] returns
+    /// `true` if the stream can continue without the event.
     pub fn handle_event(&mut self, event: SourceEvent) -> Result<(), Error> {
         if self.ended {
             return Err(Error::Ended);
@@ -132,12 +135,14 @@ impl StreamContext {
                 self.emit_in(&source, |lane| BlockEvent::StateDelta { lane, patch })
             }
             SourceEvent::Usage { source, usage } => self.book(&source, None, Mode::Append, usage),
-            SourceEvent::InterruptRequested { source, interrupt } => self.interrupt(&source, interrupt),
+            SourceEvent::InterruptRequested { source, interrupt } => {
+                self.request_interrupt(&source, interrupt)
+            }
             SourceEvent::Finished { outcome, result } => {
                 self.finish(outcome, result);
                 Ok(())
             }
-            // The host stores checkpoints. A context without host has no use for them.
+            // The host stores checkpoints and positions. The stream contains no events for them.
             SourceEvent::Checkpoint(_) | SourceEvent::Position(_) => Ok(()),
             SourceEvent::Failed(failure) => {
                 self.fail(failure);
@@ -178,7 +183,7 @@ impl StreamContext {
                 self.emit_custom(custom, &update)
             }
         }?;
-        self.note_finish_reason(&update);
+        self.record_finish_reason(&update);
         self.book_usage(&update)
     }
 
@@ -274,8 +279,8 @@ impl StreamContext {
 
     /// Handles a tool result in the lane of the agent that made the call. Progress is emitted at once and does not end the call.
     fn handle_tool_result(&mut self, result: ToolResult, update: &Update) -> Result<(), Error> {
-        let owner = self.lanes.owner_of_result(&update.source, &result);
-        let (source, key) = match owner {
+        let call = self.lanes.call_of_result(&update.source, &result);
+        let (source, key) = match call {
             Some((source, key)) => (source, Some(key)),
             None => (update.source.clone(), None),
         };
@@ -289,20 +294,22 @@ impl StreamContext {
         }
         let (lane, state) = self.lanes.open(&source, &mut self.out)?;
         if let Some(message) = key.as_ref().and_then(|key| state.tools.message_of(key)) {
-            state.texts.note_answer(message);
+            state.texts.record_answer(message);
         }
         state.tools.handle_result(key, result, &lane, update, &mut self.out);
         Ok(())
     }
 
-    /// Stores a copy of the reason: a slice would keep the buffer of its message alive until the end of the run.
-    fn note_finish_reason(&mut self, update: &Update) {
+    /// Stores the finish reason of an answer. It is copied: a slice would keep the buffer of its message alive until the
+    /// end of the run.
+    fn record_finish_reason(&mut self, update: &Update) {
         let reason = update.details.as_ref().and_then(|details| details.finish_reason.as_deref());
         if let Some(reason) = reason.filter(|_| update.channel == Channel::Answer) {
             self.finish_reason = Some(reason.to_owned().into());
         }
     }
 
+    /// Adds the usage that an update carries, if any.
     fn book_usage(&mut self, update: &Update) -> Result<(), Error> {
         match update.details.as_ref().and_then(|details| details.usage.clone()) {
             Some(usage) => self.book(&update.source, update.response_id.as_ref(), update.mode, usage),
@@ -310,6 +317,7 @@ impl StreamContext {
         }
     }
 
+    /// Adds a usage report to the sum of the run, and emits the report.
     fn book(
         &mut self,
         source: &Source,
@@ -324,8 +332,8 @@ impl StreamContext {
         self.emit_in(source, |lane| BlockEvent::Usage { lane, usage: Box::new(usage) })
     }
 
-    /// Emits an interrupt with the emitted id of its tool call. A repeated one is suppressed.
-    fn interrupt(&mut self, source: &Source, mut interrupt: Interrupt) -> Result<(), Error> {
+    /// Emits an interrupt with the emitted id of its tool call. A repeated interrupt is suppressed.
+    fn request_interrupt(&mut self, source: &Source, mut interrupt: Interrupt) -> Result<(), Error> {
         if let Some(call) = &interrupt.tool_call_id
             && let Some(outgoing) = self.lanes.outgoing_call(source, call)
         {
@@ -339,6 +347,7 @@ impl StreamContext {
         Ok(())
     }
 
+    /// Emits an event in the lane of `source`, which opens if it is not open.
     fn emit_in(&mut self, source: &Source, event: impl FnOnce(Arc<Lane>) -> BlockEvent) -> Result<(), Error> {
         let (lane, _) = self.lanes.open(source, &mut self.out)?;
         self.out.emit(event(lane));
@@ -346,7 +355,7 @@ impl StreamContext {
     }
 }
 
-/// Returns an error if the fragment needs a block more than `open_blocks`.
+/// Returns an error if the fragment opens a block and the lane already has `open_blocks` open ones.
 fn check_room(plan: &Plan, state: &LaneState, update: &Update, out: &Outlet) -> Result<(), Error> {
     if !matches!(plan, Plan::Open { .. }) || state.texts.is_open(&update.track) {
         return Ok(());

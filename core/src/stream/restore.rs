@@ -22,7 +22,7 @@ impl StreamContext {
 
     /// Restores the state after an event that the run already emitted.
     pub fn handle_past(&mut self, event: &BlockEvent) {
-        self.note_ids(event);
+        self.mark_ids_used(event);
         match event {
             BlockEvent::RunStarted(run) => self.run = Arc::clone(run),
             BlockEvent::LaneOpened(lane) => self.lanes.enter(Arc::clone(lane), &mut self.out),
@@ -38,13 +38,13 @@ impl StreamContext {
                 self.interrupts.add((**pending).clone(), usize::MAX).ok();
             }
             BlockEvent::RunFinished(_) | BlockEvent::RunFailed(_) => self.ended = true,
-            event => self.note_content(event),
+            event => self.restore_content(event),
         }
         self.out.discard();
     }
 
     /// Restores the state of the lane that an event belongs to.
-    fn note_content(&mut self, event: &BlockEvent) {
+    fn restore_content(&mut self, event: &BlockEvent) {
         let Some((_, state)) = event.lane().and_then(|lane| self.lanes.open_mut(&lane.source)) else {
             return;
         };
@@ -53,7 +53,7 @@ impl StreamContext {
             BlockEvent::StepFinished { name, .. } => state.steps.restore_finish(name),
             BlockEvent::ToolResult(result) => {
                 if let Some(message) = state.tools.message_by_call(&result.call_id) {
-                    state.texts.note_answer(message);
+                    state.texts.record_answer(message);
                 }
                 state.tools.restore_result(result, &self.out);
             }
@@ -66,7 +66,7 @@ impl StreamContext {
             event => match event.block().map(|block| block.kind) {
                 Some(SpanKind::ToolUse) => {
                     if let BlockEvent::BlockStarted(head) = event {
-                        state.texts.restore_owner(head, &self.out);
+                        state.texts.restore_parent(head, &self.out);
                     }
                     state.tools.restore(event, &mut self.out);
                 }
@@ -77,7 +77,7 @@ impl StreamContext {
     }
 
     /// Marks the ids of an event as used.
-    fn note_ids(&mut self, event: &BlockEvent) {
+    fn mark_ids_used(&mut self, event: &BlockEvent) {
         match event {
             BlockEvent::BlockStarted(block) => {
                 self.note_id(block.id.as_str());

@@ -1,22 +1,25 @@
 //! Text and thinking of one lane: lazy starts, interruptions, deferred ends, snapshots and replacements.
 //!
-//! Within a track at most one text or thinking block is open: a new one ends the other.
+//! Within a track at most one text or thinking block is open: the start of another ends it.
 //!
 //! ```text
 //!               first content                      `last`
 //!   (nothing) ───────────────► open ─────────────────────────► complete
 //!                               │ ▲                              │
-//!      other content of the     │ │ more content under           │ more content under the same id:
+//!      other content of the     │ │ more content under           │ an appended fragment under the same id:
 //!      track, or a tool use     ▼ │ the same id (a new block     │ a new message (a new block)
 //!                          interrupted  that `continues`)        ▼
 //!                                                               open
 //! ```
 //!
+//! A whole text (`Snapshot`, `Replace`) under the id of a complete message continues that message if it extends the emitted
+//! text; otherwise it starts a new message (`Snapshot`) or replaces the emitted text (`Replace`).
+//!
 //! Invariants: an end is emitted exactly once; a block is never started twice; a [`Fingerprint`] of the text that a message
 //! emitted over all its blocks is kept, also after the blocks ended, until the limit of remembered blocks drops it.
 
+mod call_parent;
 mod key;
-mod owner;
 mod restore;
 
 use std::collections::HashMap;
@@ -31,17 +34,19 @@ use crate::fingerprint::{Fingerprint, Relation, hash_text};
 use crate::id::{BlockId, MessageId};
 use crate::recent::RecentMap;
 use crate::update::{Channel, Mode, Track, Update};
+use call_parent::CallParent;
 use key::Key;
 pub(super) use key::origin;
-use owner::Owner;
 
 /// The emitted text or thinking of a message, over all its blocks.
 #[derive(Debug, Clone, Default)]
 struct EmittedText {
-    print: Fingerprint,
-    sealed: Option<u64>,
+    fingerprint: Fingerprint,
+    /// The hash of the encrypted form that was emitted last.
+    encrypted_hash: Option<u64>,
     /// The last block of the message.
     block: Option<BlockId>,
+    /// Set if the source ended the message and has not appended to it since.
     complete: bool,
 }
 
@@ -50,11 +55,12 @@ struct EmittedText {
 struct Span {
     key: Key,
     head: Arc<BlockHead>,
+    /// The position in the order of opening.
     opened: u64,
     emitted: EmittedText,
 }
 
-/// A fragment with the state that [`TextSpans::plan`] needs.
+/// The input of [`TextSpans::plan`]: the content of an update, and the update without it.
 #[derive(Debug)]
 pub(super) struct Fragment<'a> {
     pub(super) kind: SpanKind,
@@ -66,7 +72,7 @@ pub(super) struct Fragment<'a> {
 /// The effect of a fragment.
 #[derive(Debug)]
 pub(super) enum Plan {
-    /// No new text. If the fragment was the last of its message, the end is recorded.
+    /// The fragment emits nothing. If it is the last of its message, [`TextSpans::apply`] still ends the message.
     Nothing,
     /// Appends to the open block.
     Continue { text: ByteString, encrypted: Option<ByteString> },
@@ -91,9 +97,10 @@ pub(super) struct TextSpans {
     /// The open span of the main track. Separate from the others because nearly all streams have only this one.
     main: Option<Span>,
     others: HashMap<Track, Span, foldhash::fast::RandomState>,
+    /// The emitted texts of messages whose block has ended.
     memory: RecentMap<Key, EmittedText>,
-    /// The block or id that represents each source message, for the tool calls that belong to it.
-    messages: RecentMap<MessageId, Owner>,
+    /// The block or id that the tool calls of each source message get as their parent.
+    messages: RecentMap<MessageId, CallParent>,
     /// The key of the span that ended last: an aggregate without id restates it.
     latest: Option<Key>,
 }
@@ -108,7 +115,7 @@ impl TextSpans {
             (Some(span), Mode::Append) if span.emitted.complete && !text.is_empty() => {
                 Plan::Open { text, encrypted, opening: Opening::Fresh }
             }
-            (Some(span), Mode::Append) => match new_seal(encrypted, &span.emitted) {
+            (Some(span), Mode::Append) => match new_encrypted(encrypted, &span.emitted) {
                 None if text.is_empty() => Plan::Nothing,
                 encrypted => Plan::Continue { text, encrypted },
             },
@@ -136,7 +143,7 @@ impl TextSpans {
         }
     }
 
-    /// Plans an appended fragment: continues the open block of its key, or opens one.
+    /// Plans an appended fragment whose key has no open block.
     fn plan_append(
         &self,
         kind: SpanKind,
@@ -146,7 +153,7 @@ impl TextSpans {
     ) -> Plan {
         let earlier = self.memory.get(&Key::of(kind, update));
         let encrypted = match earlier {
-            Some(emitted) => new_seal(encrypted, emitted),
+            Some(emitted) => new_encrypted(encrypted, emitted),
             None => encrypted,
         };
         if text.is_empty() && encrypted.is_none() {
@@ -174,8 +181,8 @@ impl TextSpans {
                 encrypted => Plan::Open { text: text.clone(), encrypted, opening: Opening::Fresh },
             };
         };
-        let encrypted = new_seal(encrypted, emitted);
-        let missing = match emitted.print.relation(text) {
+        let encrypted = new_encrypted(encrypted, emitted);
+        let missing = match emitted.fingerprint.relation(text) {
             _ if text.is_empty() => ByteString::new(),
             Relation::Same => ByteString::new(),
             Relation::First => text.clone(),
@@ -221,15 +228,16 @@ impl TextSpans {
         Ok(())
     }
 
-    /// Ends the open span of a track because other content starts there.
-    pub(super) fn interrupt(&mut self, track: &Track, reason: EndReason, out: &mut Outlet) {
+    /// Ends the open span of a track, if it has one.
+    pub(super) fn end_open(&mut self, track: &Track, reason: EndReason, out: &mut Outlet) {
         let span = if track.as_str().is_empty() { self.main.take() } else { self.others.remove(track) };
         if let Some(span) = span {
             self.end(span, reason, out);
         }
     }
 
-    /// Removes all open spans and returns their end events, which the caller emits in the order of opening.
+    /// Removes all open spans and returns their end events with their positions in the order of opening. The lane emits
+    /// them in that order.
     pub(super) fn drain(&mut self, out: &mut Outlet) -> Vec<(u64, BlockEvent)> {
         let mut ends = Vec::new();
         let others = std::mem::take(&mut self.others).into_values();
@@ -253,6 +261,7 @@ impl TextSpans {
         self.messages = RecentMap::default();
     }
 
+    /// Opens a block, and ends the open one of its track.
     fn open(
         &mut self,
         kind: SpanKind,
@@ -272,7 +281,7 @@ impl TextSpans {
         let replaced_on_track = matches!(opening, Opening::Replaces)
             && self.open_on(&update.track).is_some_and(|span| span.key == key);
         let reason = if replaced_on_track { EndReason::Replaced } else { EndReason::Interrupted };
-        self.interrupt(&update.track, reason, out);
+        self.end_open(&update.track, reason, out);
 
         let earlier = self.memory.remove(&key);
         let previous = earlier.as_ref().and_then(|emitted| emitted.block.clone());
@@ -299,8 +308,8 @@ impl TextSpans {
             origin: key.origin(update),
         });
         if let (SpanKind::Text, Channel::Answer, Some(message)) = (kind, update.channel, &key.message_id) {
-            let owner = Owner::Text(head.id.clone());
-            self.messages.insert(message.clone(), owner, out.limits.remembered_blocks);
+            let parent = CallParent::Text(head.id.clone());
+            self.messages.insert(message.clone(), parent, out.limits.remembered_blocks);
         }
         out.emit(BlockEvent::BlockStarted(Arc::clone(&head)));
         let span = Span { key, head, opened: out.next_opened(), emitted };
@@ -311,11 +320,12 @@ impl TextSpans {
         })
     }
 
-    /// Ends the open block of an update that is the last of its message.
+    /// Handles an update that is the last of its message: ends the message's block if it is open, otherwise marks the
+    /// message as complete.
     pub(super) fn handle_last(&mut self, kind: SpanKind, update: &Update, out: &mut Outlet) {
         let key = self.restated_key(kind, update);
         if self.open_on(&update.track).is_some_and(|span| span.key == key) {
-            self.interrupt(&update.track, EndReason::Complete, out);
+            self.end_open(&update.track, EndReason::Complete, out);
         } else if let Some(emitted) = self.memory.get_mut(&key) {
             emitted.complete = true;
         }
@@ -353,13 +363,14 @@ impl TextSpans {
         if track.as_str().is_empty() { self.main.as_mut() } else { self.others.get_mut(track) }
     }
 
+    /// Emits the end of a span that was removed, and keeps its emitted text.
     fn end(&mut self, mut span: Span, reason: EndReason, out: &mut Outlet) {
         span.emitted.complete |= reason == EndReason::Complete;
         out.emit(span.end_event(reason));
         self.remember(span, out.limits.remembered_blocks);
     }
 
-    /// Keeps the emitted text of an ended span for the comparison with later snapshots.
+    /// Keeps the emitted text of an ended span, so that later whole texts can be compared with it.
     fn remember(&mut self, span: Span, max: usize) {
         self.latest = Some(span.key.clone());
         self.memory.insert(span.key, span.emitted, max);
@@ -370,11 +381,11 @@ impl Span {
     fn append(&mut self, text: ByteString, encrypted: Option<ByteString>, out: &mut Outlet) {
         if !text.is_empty() {
             self.emitted.complete = false;
-            self.emitted.print.push(&text);
+            self.emitted.fingerprint.push(&text);
             out.emit(BlockEvent::BlockDelta { block: Arc::clone(&self.head), delta: text });
         }
         if let Some(value) = encrypted {
-            self.emitted.sealed = Some(hash_text(&value));
+            self.emitted.encrypted_hash = Some(hash_text(&value));
             out.emit(BlockEvent::ThinkingEncrypted { block: Arc::clone(&self.head), value });
         }
     }
@@ -384,7 +395,7 @@ impl Span {
     }
 }
 
-/// Returns the encrypted form, unless the message has already emitted it.
-fn new_seal(encrypted: Option<ByteString>, emitted: &EmittedText) -> Option<ByteString> {
-    encrypted.filter(|value| !value.is_empty() && emitted.sealed != Some(hash_text(value)))
+/// Returns the encrypted form. Returns `None` if it is empty or the message has already emitted it.
+fn new_encrypted(encrypted: Option<ByteString>, emitted: &EmittedText) -> Option<ByteString> {
+    encrypted.filter(|value| !value.is_empty() && emitted.encrypted_hash != Some(hash_text(value)))
 }

@@ -1,14 +1,14 @@
 //! Tool calls of one lane: lazy starts, parallel calls, calls without id, results, repeats.
 //!
 //! ```text
-//!            name known             `last` or a result
-//!   unnamed ────────────► open ─────────────────────────► ended ──────► answered
-//!      │                                                    ▲   result     │ the same call or result again:
-//!      └────────── a result, or the end of the lane ────────┘              ▼ nothing
+//!            name known      `last`, a result or the end of the lane
+//!   unnamed ────────────► open ───────────────────────────────────────► ended ──────► answered ─┐ repeated call or result:
+//!      │                                                                  ▲   result       ▲    │ suppressed
+//!      └────────────── a result, or the end of the lane ──────────────────┘                └────┘
 //! ```
 //!
 //! Calls never end each other: parallel calls stay open together. Invariants: a call starts before its arguments and ends
-//! before its result; an answered call is not started again by an aggregate that repeats it.
+//! before its result; an aggregate that repeats an answered call does not start it again.
 
 mod restore;
 
@@ -28,10 +28,12 @@ use crate::id::{BlockId, MessageId, ToolCallId};
 use crate::recent::RecentMap;
 use crate::update::{Mode, Update};
 
-/// The identity of a call in its source; calls without id are counted.
+/// The identity of a call in its source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum CallKey {
+    /// The source's id.
     Given(ToolCallId),
+    /// The number of a call without id in its lane.
     Counted(u64),
 }
 
@@ -42,14 +44,16 @@ struct Answered {
     /// The block of the call; `None` for a call of an earlier run.
     head: Option<Arc<BlockHead>>,
     name: ByteString,
-    print: JsonFingerprint,
-    result: u64,
+    fingerprint: JsonFingerprint,
+    result_hash: u64,
 }
 
 /// The tool calls of one lane.
 #[derive(Debug, Default)]
 pub(super) struct ToolCalls {
+    /// The calls without result: open, ended, and those that wait for their name.
     unanswered: HashMap<CallKey, Call, foldhash::fast::RandomState>,
+    /// The keys of `unanswered` in the order of arrival.
     by_arrival: BTreeMap<u64, CallKey>,
     answered: RecentMap<CallKey, Answered>,
     /// The emitted result of each source message.
@@ -58,6 +62,7 @@ pub(super) struct ToolCalls {
     open: usize,
     /// The call that fragments without id belong to.
     current_counted: Option<u64>,
+    /// The last number given to a call without id.
     counter: u64,
 }
 
@@ -82,7 +87,8 @@ impl ToolCalls {
         CallKey::Counted(self.counter)
     }
 
-    /// Returns the key of the call that a result belongs to.
+    /// Returns the key of the call that a result belongs to: the call with the result's id; for a result without id the
+    /// oldest unanswered call of the same name, calls without id first. Returns `None` if the lane has no such call.
     pub(super) fn key_of_result(&self, result: &ToolResult) -> Option<CallKey> {
         if let Some(id) = &result.id {
             let key = CallKey::Given(id.clone());
@@ -99,26 +105,28 @@ impl ToolCalls {
         counted.or_else(|| oldest.next()).cloned()
     }
 
-    /// Returns `true` if a fragment only restates a call with complete arguments.
+    /// Returns `true` if a fragment only repeats a call that has ended.
     pub(super) fn is_repeat(&self, key: &CallKey, tool: &ToolUse, update: &Update) -> bool {
-        let print = match (self.unanswered.get(key), self.answered.get(key)) {
-            (Some(call), _) if call.has_ended() => &call.print,
-            (None, Some(answered)) => &answered.print,
+        let fingerprint = match (self.unanswered.get(key), self.answered.get(key)) {
+            (Some(call), _) if call.has_ended() => &call.fingerprint,
+            (None, Some(answered)) => &answered.fingerprint,
             _ => return false,
         };
         let whole = update.last || update.mode != Mode::Append;
-        tool.arguments.is_empty() || whole && print.relation(&tool.arguments) == Relation::Same
+        tool.arguments.is_empty() || whole && fingerprint.relation(&tool.arguments) == Relation::Same
     }
 
-    /// Returns `true` if a whole call without id restates one that has ended.
+    /// Returns `true` if a whole call without id repeats one that has ended, by name and arguments.
     pub(super) fn is_repeat_without_id(&self, tool: &ToolUse, update: &Update) -> bool {
         let Some(name) = tool.name.as_ref().filter(|_| update.mode != Mode::Append) else { return false };
-        let same = |print: &JsonFingerprint| {
-            tool.arguments.is_empty() || print.relation(&tool.arguments) == Relation::Same
+        let same = |fingerprint: &JsonFingerprint| {
+            tool.arguments.is_empty() || fingerprint.relation(&tool.arguments) == Relation::Same
         };
         let counted = |key: &CallKey| matches!(key, CallKey::Counted(_));
-        self.unanswered.iter().any(|(k, c)| counted(k) && c.has_ended() && c.name == *name && same(&c.print))
-            || self.answered.iter().any(|(k, a)| counted(k) && a.name == *name && same(&a.print))
+        self.unanswered
+            .iter()
+            .any(|(k, c)| counted(k) && c.has_ended() && c.name == *name && same(&c.fingerprint))
+            || self.answered.iter().any(|(k, a)| counted(k) && a.name == *name && same(&a.fingerprint))
     }
 
     /// Handles a fragment of a call.
@@ -136,7 +144,8 @@ impl ToolCalls {
             return Ok(());
         }
         if ended || self.answered.contains(key) {
-            // The source reuses an id for a second call: the first call is forgotten, the second gets an id of its own.
+            // The source reuses an id for a second call: the first call is forgotten, the second is emitted under a minted
+            // id.
             self.forget(key);
         }
         if !self.unanswered.contains_key(key) {
@@ -150,13 +159,13 @@ impl ToolCalls {
         }
         call.take_arguments(tool.arguments, lane, update, out)?;
         if !call.name.is_empty() && call.head.is_none() {
-            texts.interrupt(&update.track, EndReason::Interrupted, out);
+            texts.end_open(&update.track, EndReason::Interrupted, out);
             if call.parent.is_none() {
-                call.parent = texts.owner_of_call(tool.id.as_ref(), update, out);
+                call.parent = texts.parent_of_call(tool.id.as_ref(), update, out);
             }
             call.start(lane, out);
             if let Some(head) = &call.head {
-                texts.note_call(head, out);
+                texts.record_call(head, out);
             }
         }
         if update.last {
@@ -167,8 +176,8 @@ impl ToolCalls {
         Ok(())
     }
 
-    /// Emits the corrected arguments of an ended call, as a block that replaces the first one. Returns `false` if there is no
-    /// such call.
+    /// Emits the corrected arguments of an ended call as a new block, which replaces the call's earlier block. Returns
+    /// `false` if no call of this key has ended, or if an earlier run made the call.
     fn correct(&mut self, key: &CallKey, tool: &ToolUse, lane: &Arc<Lane>, out: &mut Outlet) -> bool {
         if let Some(call) = self.unanswered.get_mut(key).filter(|call| call.has_ended()) {
             call.replace_ended(lane, tool.arguments.clone(), out);
@@ -176,16 +185,16 @@ impl ToolCalls {
         }
         let Some(answered) = self.answered.get_mut(key) else { return false };
         let Some(head) = &answered.head else { return false };
-        answered.print = JsonFingerprint::default();
-        answered.print.push(&tool.arguments);
+        answered.fingerprint = JsonFingerprint::default();
+        answered.fingerprint.push(&tool.arguments);
         let corrected = emit_replacing(head, lane, tool.arguments.clone(), out);
         out.emit(BlockEvent::BlockEnded { block: Arc::clone(&corrected), reason: EndReason::Complete });
         answered.head = Some(corrected);
         true
     }
 
-    /// Handles a whole result. Without key the call is unknown: a substitute call is emitted first, unless an earlier run of
-    /// the thread made the call.
+    /// Handles a whole result. If `key` is `None`, the call is unknown, and a substitute call is emitted first, unless an
+    /// earlier run of the thread made the call.
     pub(super) fn handle_result(
         &mut self,
         key: Option<CallKey>,
@@ -195,20 +204,20 @@ impl ToolCalls {
         out: &mut Outlet,
     ) {
         let name = result.name.clone().filter(|name| !name.is_empty());
-        let print = result_print(&result.output, result.is_error);
-        let (call_id, tool_name, arguments, head, key) = match key {
+        let result_hash = result_hash(&result.output, result.is_error);
+        let (call_id, tool_name, fingerprint, head, key) = match key {
             Some(key) if self.unanswered.contains_key(&key) => {
                 let Some(mut call) = self.remove_unanswered(&key) else { return };
                 call.name_or(name);
                 call.start_if_needed(lane, out);
                 call.end(EndReason::Complete, out);
-                (call.outgoing(), call.name.clone(), call.print, call.head, key)
+                (call.outgoing(), call.name.clone(), call.fingerprint, call.head, key)
             }
             Some(key) => match self.answered.remove(&key) {
-                Some(earlier) => (earlier.call_id, earlier.name, earlier.print, earlier.head, key),
+                Some(earlier) => (earlier.call_id, earlier.name, earlier.fingerprint, earlier.head, key),
                 None => return,
             },
-            None => self.fill_in(&result, name, lane, update, out),
+            None => self.emit_substitute(&result, name, lane, update, out),
         };
         let event = ToolResultEvent {
             id: out.block_id(update.message_id.as_ref()),
@@ -219,13 +228,13 @@ impl ToolCalls {
             is_error: result.is_error,
             origin: Origin { tool_call_id: result.id.map(|id| id.detached()), ..origin(update) },
         };
-        self.note_result(&event, out.limits.remembered_blocks);
+        self.record_result(&event, out.limits.remembered_blocks);
         out.emit(BlockEvent::ToolResult(Box::new(event)));
-        let answered = Answered { call_id, head, name: tool_name, print: arguments, result: print };
+        let answered = Answered { call_id, head, name: tool_name, fingerprint, result_hash };
         self.answered.insert(key, answered, out.limits.remembered_blocks);
     }
 
-    fn note_result(&mut self, event: &ToolResultEvent, max: usize) {
+    fn record_result(&mut self, event: &ToolResultEvent, max: usize) {
         if let Some(message) = &event.origin.message_id {
             self.results.insert(message.clone(), event.id.clone(), max);
         }
@@ -236,7 +245,8 @@ impl ToolCalls {
         self.unanswered.get(key)?.origin.message_id.as_ref()
     }
 
-    /// Returns the emitted id of a result by its source message, or of a call, if it belongs to this lane.
+    /// Returns the emitted id of the result with source message id `id`, or of the call with id `id`. Returns `None` if the
+    /// block does not belong to `lane`.
     pub(super) fn emitted(&self, id: &str, lane: &Lane) -> Option<BlockId> {
         if let Some(result) = self.results.get(&MessageId::from(id)) {
             return Some(result.clone());
@@ -256,18 +266,18 @@ impl ToolCalls {
 
     /// Returns `true` if an equal result was emitted before.
     pub(super) fn is_repeated_result(&self, key: Option<&CallKey>, result: &ToolResult, mode: Mode) -> bool {
-        let print = result_print(&result.output, result.is_error);
+        let result_hash = result_hash(&result.output, result.is_error);
         match key {
-            Some(key) => self.answered.get(key).is_some_and(|answered| answered.result == print),
-            // Without id only a whole-text update can be distinguished from a second, equal result.
+            Some(key) => self.answered.get(key).is_some_and(|answered| answered.result_hash == result_hash),
+            // A result without id may be a second call's equal result. Only a whole-text update is known to be a repeat.
             None if result.id.is_none() && mode != Mode::Append => {
-                self.answered.iter().any(|(_, answered)| answered.result == print)
+                self.answered.iter().any(|(_, answered)| answered.result_hash == result_hash)
             }
             None => false,
         }
     }
 
-    /// Returns the emitted id of a call.
+    /// Returns the emitted id of a call. Returns `None` if the call is unknown or its block has not started.
     pub(super) fn outgoing(&self, id: &ToolCallId) -> Option<ToolCallId> {
         let key = CallKey::Given(id.clone());
         if let Some(call) = self.unanswered.get(&key) {
@@ -276,14 +286,14 @@ impl ToolCalls {
         self.answered.get(&key).map(|answered| answered.call_id.clone())
     }
 
-    /// Returns the emitted id and name of a call without result.
+    /// Returns the emitted id and name of a call without result. Returns `None` if its block has not started.
     pub(super) fn waiting(&self, key: &CallKey) -> Option<(ToolCallId, ByteString)> {
         let call = self.unanswered.get(key)?;
         call.head.as_ref().map(|head| (head.tool_call_id(), call.name.clone()))
     }
 
-    /// Starts the calls that wait for their name, and returns the end events of all open calls, which the caller emits in the
-    /// order of opening.
+    /// Starts the calls that wait for their name, under [`UNKNOWN_TOOL`](super::UNKNOWN_TOOL), and returns the end events
+    /// of all open calls with their positions in the order of opening. The lane emits them in that order.
     pub(super) fn drain(&mut self, lane: &Arc<Lane>, out: &mut Outlet) -> Vec<(u64, BlockEvent)> {
         let mut ends = Vec::new();
         for key in self.by_arrival.values() {
@@ -327,16 +337,16 @@ impl ToolCalls {
         Outlet::check(bytes, max, "bytes_per_block", "bytes of ids in one block", path)?;
         let arrival = out.next_opened();
         let origin = Origin { tool_call_id: tool.id.as_ref().map(ToolCallId::detached), ..origin(update) };
-        let call = Call::new(origin, texts.owner_of_call(tool.id.as_ref(), update, out), arrival);
+        let call = Call::new(origin, texts.parent_of_call(tool.id.as_ref(), update, out), arrival);
         self.unanswered.insert(key.clone(), call);
         self.by_arrival.insert(arrival, key);
         self.open += 1;
-        self.shed(out.limits.remembered_blocks);
+        self.drop_oldest_ended(out.limits.remembered_blocks);
         Ok(())
     }
 
-    /// Forgets the oldest ended calls without result beyond the limit.
-    fn shed(&mut self, max: usize) {
+    /// Forgets the oldest ended call without result if there are more than `max` calls without result.
+    fn drop_oldest_ended(&mut self, max: usize) {
         if self.unanswered.len() > max {
             let ended = |key: &&CallKey| self.unanswered.get(*key).is_some_and(Call::has_ended);
             if let Some(oldest) = self.by_arrival.values().find(ended).cloned() {
@@ -345,6 +355,7 @@ impl ToolCalls {
         }
     }
 
+    /// Removes a call, with or without result.
     fn forget(&mut self, key: &CallKey) {
         self.answered.remove(key);
         self.remove_unanswered(key);
@@ -357,8 +368,9 @@ impl ToolCalls {
         Some(call)
     }
 
-    /// Emits a substitute call before a result whose call is unknown.
-    fn fill_in(
+    /// Emits a substitute call for a result whose call is unknown, and returns its emitted id, name, arguments, block and
+    /// key. A call of an earlier run needs no substitute: it has no block here.
+    fn emit_substitute(
         &mut self,
         result: &ToolResult,
         name: Option<ByteString>,
@@ -378,12 +390,12 @@ impl ToolCalls {
         call.name_or(name);
         call.start(lane, out);
         call.end(EndReason::Complete, out);
-        (call.outgoing(), call.name.clone(), call.print, call.head, key)
+        (call.outgoing(), call.name.clone(), call.fingerprint, call.head, key)
     }
 }
 
-/// Returns the hash by which repeated results are recognised.
-fn result_print(output: &ToolOutput, is_error: bool) -> u64 {
+/// Returns the hash by which repeated results are recognised, without regard to white space at both ends.
+fn result_hash(output: &ToolOutput, is_error: bool) -> u64 {
     let text = match output {
         ToolOutput::Text(text) | ToolOutput::Progress(text) => text.clone(),
         ToolOutput::Json(_) => output.to_text(),

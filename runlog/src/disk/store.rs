@@ -1,14 +1,15 @@
 //! The database on the disk: four keyspaces. All functions block.
 //!
 //! ```text
-//! runs      place                 ► record: meta, epoch, trimmed, end       place: a counter of opened runs
+//! runs      place                 ► record: meta, epoch, earliest, head, …  place: a counter of opened runs
 //! events    place · number        ► event (codec)                           numbers are big-endian, so keys sort by number
 //! controls  place · index         ► message (codec)
 //! notes     place · kind          ► value (codec)                           kind: 0 input, 1 checkpoint
 //! ```
 //!
-//! A record is written when a run is opened, taken over, trimmed or closed, but not at an append: the head of a run that was
-//! open is found by its last event. Leases are not written: when a record is read, its holder is gone.
+//! A record is written when a run is opened, taken over, trimmed or closed, but not at an append: the head of an open run
+//! is the number of its last event. Leases are not written: a record is read by a process that starts, and every lease was
+//! held by a process before it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,9 +26,8 @@ use crate::ledger::Ledger;
 use crate::limits::{count, value_weight, weight_of};
 use crate::log::{Control, Note, RunMeta, RunState};
 
-/// The version of run records.
-/// A program refuses records of other versions, so that an older program does not misread those of
-/// a newer one.
+/// The version of run records. A program refuses records of other versions, so that it does not
+/// misread the records of a newer program.
 const RECORD: u8 = 1;
 
 /// The size of the journal, which is read whole when the folder is opened: the smallest that fjall accepts.
@@ -40,8 +40,7 @@ const CHECKPOINT: u64 = 1;
 /// Keys that are removed in one batch: deleting a run of a million events must not block all others.
 const REMOVED_AT_ONCE: u64 = 10_000;
 
-/// The database of a folder.
-/// Cloning it clones handles: all clones use the same database.
+/// The database of a folder. Clones use the same database.
 #[derive(Clone)]
 pub(super) struct Store {
     database: Database,
@@ -52,7 +51,7 @@ pub(super) struct Store {
 }
 
 /// A stored run.
-pub(super) struct Found {
+pub(super) struct StoredRun {
     /// The key of the run in all keyspaces.
     pub(super) place: u64,
     /// Restored from the record and, for an open run, from its events. The lease has lapsed.
@@ -86,28 +85,27 @@ fn key(place: u64, number: u64) -> [u8; 16] {
     key
 }
 
-/// Returns the range of all keys of a run.
-/// Keys sort by place, then by number, so one run is one contiguous range.
+/// Returns the range of all keys of a run. Keys sort by place, then by number, so the keys of a run
+/// are contiguous.
 fn key_range(place: u64) -> std::ops::RangeInclusive<[u8; 16]> {
     key(place, 0)..=key(place, u64::MAX)
 }
 
-/// Returns the second half of a key.
-/// Returns `None` if the key is shorter than 16 bytes.
+/// Returns the number in a key, which is its second half. Returns `None` if the key has not 16 bytes.
 fn number_of(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(8..)?.try_into().ok()?))
 }
 
 impl Store {
-    /// Opens or creates the database of a folder, readable for its user alone.
+    /// Opens or creates the database of a folder. Only the user of this process can read the files.
     ///
     /// # Errors
     ///
-    /// Returns [`LogError::Unavailable`] if the folder cannot be made, or another process has it open.
+    /// Returns [`LogError::Unavailable`] if the folder cannot be created, or another process has it open.
     pub(super) fn open(folder: &Path) -> Result<Self, LogError> {
         let create = super::modes::create(folder);
         create.map_err(|error| {
-            LogError::Unavailable(format!("cannot make the folder {}: {error}", folder.display()))
+            LogError::Unavailable(format!("cannot create the folder {}: {error}", folder.display()))
         })?;
         let open = || {
             let database = Database::builder(folder).max_journaling_size(JOURNAL).open()?;
@@ -133,25 +131,27 @@ impl Store {
     }
 
     /// Returns all stored runs.
-    pub(super) fn load(&self) -> Result<Vec<Found>, LogError> {
+    pub(super) fn load(&self) -> Result<Vec<StoredRun>, LogError> {
         let mut found = Vec::new();
         for entry in self.runs.iter() {
             let (key, value) = entry.into_inner().map_err(|error| unavailable(&error))?;
             let place = key.get(..8).and_then(|place| place.try_into().ok()).map(u64::from_be_bytes);
-            let place = place.ok_or_else(|| LogError::Unavailable("the disk: a key of no run".to_owned()))?;
+            let place = place.ok_or_else(|| {
+                LogError::Unavailable("the disk: the key of a run is shorter than 8 bytes".to_owned())
+            })?;
             let mut ledger = read_record(Bytes::copy_from_slice(&value))
                 .map_err(|error| LogError::Unavailable(format!("the disk: a run's record: {error}")))?;
             self.count(place, &mut ledger)?;
             ledger.state.checkpoint = self.note(&ledger.state.meta.run_id, place, CHECKPOINT)?;
             let controls = self.load_controls(place, &ledger)?;
             ledger.controls = controls.len();
-            found.push(Found { place, ledger, controls });
+            found.push(StoredRun { place, ledger, controls });
         }
         Ok(found)
     }
 
-    /// Returns the places of all runs, each with the number of its last event.
-    /// Used after a failed commit, to find runs and events that were written but never acknowledged.
+    /// Returns the places of all runs, each with the number of its last event. Used after a failed
+    /// commit, to find runs and events that were written but never acknowledged.
     pub(super) fn places(&self) -> Result<Vec<(u64, u64)>, LogError> {
         let mut places = Vec::new();
         for entry in self.runs.iter() {
@@ -165,8 +165,9 @@ impl Store {
         Ok(places)
     }
 
-    /// Restores a run to its ledger: events and messages beyond it were never acknowledged.
-    /// The record is written as well, because the failed batch may have contained a later one.
+    /// Makes the stored run equal to its ledger: removes events and messages that are not in the ledger,
+    /// because they were never acknowledged. `last` is the number of the last stored event. The record
+    /// is written, too, because the failed batch may have contained a later record.
     pub(super) fn restore(&self, place: u64, ledger: &Ledger, last: u64) -> Result<(), LogError> {
         let mut batch = self.batch();
         for number in ledger.state.head + 1..=last {
@@ -180,8 +181,8 @@ impl Store {
         batch.commit()
     }
 
-    /// Determines the head and the size of a run that was open: reads all its events, a thousand at a
-    /// time. Closed runs have both in their record, so a start costs the events of open runs only.
+    /// Determines the head and the size of an open run: reads all its events, a thousand at a time. The
+    /// record of a closed run contains both, so a start reads the events of open runs only.
     fn count(&self, place: u64, ledger: &mut Ledger) -> Result<(), LogError> {
         if ledger.is_closed() {
             return Ok(());
@@ -211,7 +212,7 @@ impl Store {
         self.note(run, place, INPUT)
     }
 
-    /// Returns a note of a run. Returns `None` if it has none of that kind.
+    /// Returns a note of a run. Returns `None` if the run has no note of that kind.
     fn note(&self, run: &RunId, place: u64, kind: u64) -> Result<Option<Arc<Value>>, LogError> {
         let found = self.notes.get(key(place, kind)).map_err(|error| unavailable(&error))?;
         let read = |bytes: &[u8]| decode_value(Bytes::copy_from_slice(bytes)).map(Arc::new);
@@ -228,8 +229,8 @@ impl Store {
         self.controls.range(key_range(place)).map(message).collect()
     }
 
-    /// Reads at most `max` events after a number.
-    /// A new decoder per call: heads are shared within a page, not between pages.
+    /// Reads at most `max` events with numbers above `after`. Every call has a new decoder: block heads
+    /// are shared within a page, not between pages.
     pub(super) fn read(
         &self,
         run: &RunId,
@@ -252,7 +253,7 @@ impl Store {
         Batch { store: self, batch: self.database.batch() }
     }
 
-    /// Removes a run, its record last, so that a removal that a crash interrupts is resumed.
+    /// Removes a run, its record last: after a crash the record is still there, and the next expiry removes the rest.
     pub(super) fn remove(&self, place: u64, earliest: u64, head: u64) -> Result<(), LogError> {
         let mut first = earliest;
         while first <= head {
@@ -284,7 +285,7 @@ pub(super) struct Batch<'s> {
 }
 
 impl Batch<'_> {
-    /// Writes the record of a run. Replaces an earlier one.
+    /// Writes the record of a run, which replaces an earlier record.
     pub(super) fn record(&mut self, place: u64, ledger: &Ledger) {
         self.batch.insert(&self.store.runs, place.to_be_bytes(), write_record(ledger));
     }
@@ -304,7 +305,7 @@ impl Batch<'_> {
         self.batch.insert(&self.store.controls, key(place, count(index)), bytes);
     }
 
-    /// Writes a note. Replaces an earlier one of its kind.
+    /// Writes a note, which replaces an earlier note of its kind.
     pub(super) fn note(&mut self, place: u64, note: &Note, bytes: Vec<u8>) {
         let kind = match note {
             Note::Input(_) => INPUT,
@@ -313,12 +314,12 @@ impl Batch<'_> {
         self.batch.insert(&self.store.notes, key(place, kind), bytes);
     }
 
-    /// Adds a test write, under a place that no run has.
+    /// Adds a write under a place that no run has, to test whether the disk is writable.
     pub(super) fn probe(&mut self) {
         self.batch.insert(&self.store.notes, key(u64::MAX, u64::MAX), []);
     }
 
-    /// Commits all changes or none. After this call they survive power loss.
+    /// Commits all changes or none. Committed changes survive power loss.
     pub(super) fn commit(self) -> Result<(), LogError> {
         if self.batch.is_empty() {
             return Ok(());
@@ -327,8 +328,8 @@ impl Batch<'_> {
     }
 }
 
-/// Encodes the part of a ledger that survives a restart: no lease, no watchers; the checkpoint and
-/// the messages are stored under keys of their own.
+/// Encodes the part of a ledger that survives a restart, without lease and watchers. The checkpoint
+/// and the messages are stored under keys of their own.
 pub(super) fn write_record(ledger: &Ledger) -> Vec<u8> {
     let RunState { meta, epoch, earliest, head, closed_at, .. } = &ledger.state;
     let mut to = Writer::default();
@@ -346,7 +347,7 @@ pub(super) fn write_record(ledger: &Ledger) -> Vec<u8> {
     to.bytes
 }
 
-/// Reads a record. The lease of the run has lapsed: the process that held it is gone.
+/// Decodes a record. The lease of the run has lapsed: the process that held it has ended.
 ///
 /// # Errors
 ///
@@ -372,7 +373,7 @@ pub(super) fn read_record(bytes: Bytes) -> Result<Ledger, CodecError> {
     ledger.bytes = from.number("a size")?;
     ledger.state.closed_at = from.optional("a time", |from| from.signed("a time").map(Timestamp))?;
     if ledger.state.closed_at.is_none() {
-        // Counted again at the load: appends do not write the record.
+        // Appends do not write the record, so `Store::load` counts the events.
         (ledger.state.head, ledger.bytes) = (0, 0);
     }
     from.end()?;

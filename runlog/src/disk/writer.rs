@@ -1,12 +1,12 @@
-//! The writer thread: the only one that changes the disk, in groups of commands.
+//! The writer thread: the only thread that changes the disk. It handles commands in groups.
 //!
 //! ```text
 //! callers ── commands (bounded) ──► check against the ledgers ──► one batch ──► fdatasync ──► views, answers
-//!                                   └ the next group collects while one is synced
+//!             └ the next group collects here while a group is synced
 //! ```
 //!
-//! Invariants: a command is answered after its change is synced; watchers see only synced changes; after a failed commit the
-//! disk is not written until it was reopened and restored (`recovery`), and every command is refused until then.
+//! Invariants: a command is answered after its change is synced; watchers see only synced changes; after a failed commit
+//! every command is refused until the database was reopened and restored (`recovery`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::command::{Answer, Command};
 use super::recovery::{Recovery, SharedStore};
-use super::store::{Batch, Found, Store};
+use super::store::{Batch, Store, StoredRun};
 use super::view::{View, Views};
 use crate::codec::{CodecError, Encoder, encode_control, encode_value};
 use crate::error::{LogError, Refused};
@@ -24,14 +24,15 @@ use crate::ledger::Ledger;
 use crate::limits::{LogLimits, count};
 use crate::log::{Control, Lease, Note, RunMeta};
 
-/// Commands that wait for the disk. Beyond it callers wait, which holds their agents back.
+/// Commands that wait for the disk. If the queue is full, callers wait, which is the back-pressure for their agents.
 pub(super) const QUEUE: usize = 1024;
 
 /// The completion of a command, called after its group was synced.
 type Completion = Box<dyn FnOnce(Result<(), LogError>) + Send>;
 
-/// A run as the writer sees it: the ledger includes changes of the current batch, the view does not.
-struct Owned {
+/// A run of the writer. The ledger includes changes of the current batch; the view does not.
+struct RunEntry {
+    /// The key of the run in the database.
     place: u64,
     ledger: Ledger,
     view: Arc<View>,
@@ -43,26 +44,27 @@ pub(super) struct Writer {
     recovery: Recovery,
     limits: LogLimits,
     views: Arc<Views>,
-    runs: HashMap<RunId, Owned>,
+    runs: HashMap<RunId, RunEntry>,
     next_place: u64,
 }
 
 impl Writer {
-    /// Restores all stored runs. Places continue after the highest one that was found: a place is never used twice, so that events
-    /// of a deleted run cannot be read as those of another.
+    /// Returns a writer of the stored runs `found`. New runs get places above all stored ones. A place is used again only
+    /// after a restart and after its run was removed completely, so that no event of a deleted run is read as an event of
+    /// another.
     pub(super) fn new(
         store: SharedStore,
         recovery: Recovery,
         limits: LogLimits,
         views: Arc<Views>,
-        found: Vec<Found>,
+        found: Vec<StoredRun>,
     ) -> Self {
         let next_place = found.iter().map(|run| run.place + 1).max().unwrap_or(1);
         let mut runs = HashMap::new();
-        for Found { place, ledger, controls } in found {
+        for StoredRun { place, ledger, controls } in found {
             let view = Arc::new(View::new(place, ledger.clone(), controls));
             views.insert(&view);
-            runs.insert(ledger.state.meta.run_id.clone(), Owned { place, ledger, view });
+            runs.insert(ledger.state.meta.run_id.clone(), RunEntry { place, ledger, view });
         }
         Self { store, recovery, limits, views, runs, next_place }
     }
@@ -75,10 +77,10 @@ impl Writer {
         }
     }
 
-    /// Applies a group of commands as one batch, commits it, and answers all of them.
-    /// The commands of a group see the changes of earlier ones in it, by the ledgers. A failed commit
-    /// fails all of them; the ledgers then contain changes that were not stored, and are reset from the
-    /// views before the next group (`usable`).
+    /// Applies a group of commands as one batch, commits it, and answers all commands. A command sees
+    /// the changes of earlier commands of its group in the ledgers. A failed commit fails all commands;
+    /// the ledgers then contain changes that were not stored, and are reset from the views before the
+    /// next group (`usable`).
     fn handle_group(&mut self, group: &mut Vec<Command>) {
         let store = match self.usable() {
             Ok(store) => store,
@@ -103,15 +105,15 @@ impl Writer {
         }
     }
 
-    /// Returns the database, reopened if it failed. After reopening, the ledgers equal the views.
+    /// Returns the database, and reopens it after a failed commit. After reopening, the ledgers equal the views.
     fn usable(&mut self) -> Result<Store, LogError> {
         if let Some(error) = self.recovery.broken.clone() {
             if !self.recovery.recover(&self.store, &self.views) {
                 return Err(self.recovery.broken.clone().unwrap_or(error));
             }
             let views = &self.views;
-            self.runs.retain(|run, owned| {
-                owned.ledger = owned.view.ledger();
+            self.runs.retain(|run, entry| {
+                entry.ledger = entry.view.ledger();
                 views.get(run).is_ok()
             });
         }
@@ -124,25 +126,25 @@ impl Writer {
             Command::Open { meta, until, answer } => {
                 let opened = self.open(meta, until, batch);
                 let views = Arc::clone(&self.views);
-                then(opened, answer, move |(lease, view)| {
+                answer_after_sync(opened, answer, move |(lease, view)| {
                     views.insert(&view);
                     lease
                 })
             }
             Command::TakeOver { run, now, until, answer } => {
-                let taken = self.owned(&run).and_then(|owned| {
-                    let lease = owned.ledger.take_over(now, until)?;
-                    batch.record(owned.place, &owned.ledger);
-                    Ok((lease, owned.published()))
+                let taken = self.entry(&run).and_then(|entry| {
+                    let lease = entry.ledger.take_over(now, until)?;
+                    batch.record(entry.place, &entry.ledger);
+                    Ok((lease, entry.publish_fn()))
                 });
-                then(taken, answer, |(lease, publish)| {
+                answer_after_sync(taken, answer, |(lease, publish)| {
                     publish(Vec::new());
                     lease
                 })
             }
             Command::Renew { leases, until, answer } => {
                 let lost = self.renew(leases, until);
-                then(Ok(lost), answer, |(lost, published)| {
+                answer_after_sync(Ok(lost), answer, |(lost, published)| {
                     for publish in published {
                         publish(Vec::new());
                     }
@@ -152,44 +154,45 @@ impl Writer {
             Command::Append { lease, events, now, answer } => self.append(&lease, events, now, answer, batch),
             Command::Annotate { lease, note, answer } => {
                 let noted = self.annotate(&lease, &note, batch);
-                then(noted, answer, |publish: Publish| publish(Vec::new()))
+                answer_after_sync(noted, answer, |publish: Publish| publish(Vec::new()))
             }
             // Not written to the disk: after a restart there are no watchers.
             Command::Watched { run, until, answer } => {
-                let noted = self.owned(&run).map(|owned| {
-                    owned.ledger.watched(until);
-                    owned.published()
+                let noted = self.entry(&run).map(|entry| {
+                    entry.ledger.watched(until);
+                    entry.publish_fn()
                 });
-                then(noted, answer, |publish: Publish| publish(Vec::new()))
+                answer_after_sync(noted, answer, |publish: Publish| publish(Vec::new()))
             }
             Command::Control { run, message, answer } => {
                 let sent = self.control(&run, message, batch);
-                then(sent, answer, |publish| publish())
+                answer_after_sync(sent, answer, |publish| publish())
             }
             Command::Trim { run, earliest, answer } => {
                 let trimmed = self.trim(&run, earliest, batch);
-                then(trimmed, answer, |publish: Publish| publish(Vec::new()))
+                answer_after_sync(trimmed, answer, |publish: Publish| publish(Vec::new()))
             }
             // A write that is synced with the group: the disk is writable if it succeeds.
             Command::Check { answer } => {
                 batch.probe();
-                then(Ok(()), answer, |()| ())
+                answer_after_sync(Ok(()), answer, |()| ())
             }
             Command::Expire { before, answer } => {
-                // The answer needs no sync, and a caller that dropped its future needs none.
+                // Deletions are committed by themselves, so the answer does not wait for the batch. A caller that dropped
+                // its future needs no answer.
                 answer.send(self.expire(before)).ok();
                 None
             }
         }
     }
 
-    /// Returns a run. Returns [`LogError::NotFound`] if it was never opened, or was deleted.
-    /// The ledger may contain changes of the current group that are not synced yet.
-    fn owned(&mut self, run: &RunId) -> Result<&mut Owned, LogError> {
+    /// Returns a run, or [`LogError::NotFound`] if it was never opened or was deleted. The ledger may
+    /// contain changes of the current group that are not synced yet.
+    fn entry(&mut self, run: &RunId) -> Result<&mut RunEntry, LogError> {
         self.runs.get_mut(run).ok_or_else(|| LogError::NotFound(run.clone()))
     }
 
-    /// Adds a run to the batch. Deletes the run that ended first if there are `runs.limit` already.
+    /// Adds a run to the batch. If the log is full, deletes the run that ended first.
     fn open(
         &mut self,
         meta: RunMeta,
@@ -201,24 +204,24 @@ impl Writer {
         }
         // The deletion is committed by itself, before the batch of this group.
         if self.runs.len() >= self.limits.runs {
-            self.forget_oldest()?;
+            self.delete_oldest()?;
         }
         let (place, ledger) = (self.next_place, Ledger::new(meta, until));
         self.next_place += 1;
         batch.record(place, &ledger);
         let view = Arc::new(View::new(place, ledger.clone(), Vec::new()));
         let lease = ledger.lease();
-        self.runs.insert(lease.run_id.clone(), Owned { place, ledger, view: Arc::clone(&view) });
+        self.runs.insert(lease.run_id.clone(), RunEntry { place, ledger, view: Arc::clone(&view) });
         Ok((lease, view))
     }
 
-    /// Extends leases in memory alone: a lease that outlives the process is worthless, because its holder is gone. Returns the lost
-    /// leases.
+    /// Extends leases in memory only, because a lease ends with the process that holds it. Returns the lost leases, and the
+    /// functions that publish the others.
     fn renew(&mut self, leases: Vec<Lease>, until: Timestamp) -> (Vec<Lease>, Vec<Publish>) {
         let (mut lost, mut published) = (Vec::new(), Vec::new());
         for lease in leases {
-            let owned = self.runs.get_mut(&lease.run_id);
-            match owned.and_then(|owned| owned.ledger.renew(&lease, until).then(|| owned.published())) {
+            let entry = self.runs.get_mut(&lease.run_id);
+            match entry.and_then(|entry| entry.ledger.renew(&lease, until).then(|| entry.publish_fn())) {
                 Some(publish) => published.push(publish),
                 None => lost.push(lease),
             }
@@ -226,7 +229,8 @@ impl Writer {
         (lost, published)
     }
 
-    /// Adds events to the batch. The caller gets them back with an error if the batch fails, so that it can retry.
+    /// Adds events to the batch. If the events are refused or the commit fails, the caller gets them back with the error,
+    /// so that it can retry.
     fn append(
         &mut self,
         lease: &Lease,
@@ -236,9 +240,9 @@ impl Writer {
         batch: &mut Batch<'_>,
     ) -> Option<Completion> {
         let limits = self.limits;
-        // A refused batch is returned at once; an accepted one after the sync.
+        // A refusal is answered at once, a success after the sync.
         let staged =
-            self.owned(&lease.run_id).and_then(|owned| owned.append(lease, &events, now, &limits, batch));
+            self.entry(&lease.run_id).and_then(|entry| entry.append(lease, &events, now, &limits, batch));
         match staged {
             Ok((head, publish)) => Some(Box::new(move |committed| {
                 let result = match committed {
@@ -257,18 +261,18 @@ impl Writer {
         }
     }
 
-    /// Adds a note to the batch. It replaces an earlier note of its kind.
-    /// The value is encoded before the ledger changes, so that a value without a form changes nothing.
+    /// Adds a note to the batch, which replaces an earlier note of its kind. The value is encoded before
+    /// the ledger changes, so that a value that cannot be encoded changes nothing.
     fn annotate(&mut self, lease: &Lease, note: &Note, batch: &mut Batch<'_>) -> Result<Publish, LogError> {
         let limits = self.limits;
-        let owned = self.owned(&lease.run_id)?;
+        let entry = self.entry(&lease.run_id)?;
         let bytes = encode_value(note.value()).map_err(|error| unwritable(&lease.run_id, &error))?;
-        owned.ledger.annotate(lease, note, &limits)?;
-        batch.note(owned.place, note, bytes);
-        Ok(owned.published())
+        entry.ledger.annotate(lease, note, &limits)?;
+        batch.note(entry.place, note, bytes);
+        Ok(entry.publish_fn())
     }
 
-    /// Adds a control message to the batch, and returns what publishes it.
+    /// Adds a control message to the batch, and returns the function that publishes it.
     fn control(
         &mut self,
         run: &RunId,
@@ -276,70 +280,71 @@ impl Writer {
         batch: &mut Batch<'_>,
     ) -> Result<impl FnOnce() + Send + use<>, LogError> {
         let limits = self.limits;
-        let owned = self.owned(run)?;
+        let entry = self.entry(run)?;
         let bytes = encode_control(&message).map_err(|error| unwritable(run, &error))?;
-        owned.ledger.control(&message, &limits)?;
-        batch.control(owned.place, owned.ledger.controls, bytes);
-        let (view, ledger) = (Arc::clone(&owned.view), owned.ledger.clone());
+        entry.ledger.control(&message, &limits)?;
+        batch.control(entry.place, entry.ledger.controls, bytes);
+        let (view, ledger) = (Arc::clone(&entry.view), entry.ledger.clone());
         Ok(move || view.publish_control(&ledger, message))
     }
 
-    /// Removes the events below `earliest` with the batch. Adds nothing to it if there are none, so that a run whose ledger equals its
-    /// view has no record in the batch (`ended_at`). Costs one removed key per trimmed event.
+    /// Adds the removal of the events below `earliest` to the batch, one key per event. If there are none, adds no record
+    /// either: [`RunEntry::ended_at`] relies on a run whose ledger equals its view having no record in the batch.
     fn trim(&mut self, run: &RunId, earliest: u64, batch: &mut Batch<'_>) -> Result<Publish, LogError> {
-        let owned = self.owned(run)?;
-        let first = owned.ledger.state.earliest;
-        let gone = owned.ledger.trim(earliest);
+        let entry = self.entry(run)?;
+        let first = entry.ledger.state.earliest;
+        let gone = entry.ledger.trim(earliest);
         for number in first..first + gone {
-            batch.forget_event(owned.place, number);
+            batch.forget_event(entry.place, number);
         }
         if gone > 0 {
-            batch.record(owned.place, &owned.ledger);
+            batch.record(entry.place, &entry.ledger);
         }
-        Ok(owned.published())
+        Ok(entry.publish_fn())
     }
 
     /// Deletes the runs that ended before a time, and returns their number.
     fn expire(&mut self, before: Timestamp) -> Result<usize, LogError> {
-        let is_over = |owned: &Owned| owned.ended_at().is_some_and(|ended| ended < before);
+        let is_over = |entry: &RunEntry| entry.ended_at().is_some_and(|ended| ended < before);
         let over: Vec<RunId> =
-            self.runs.iter().filter(|(_, owned)| is_over(owned)).map(|(run, _)| run.clone()).collect();
-        over.iter().try_for_each(|run| self.forget(run))?;
+            self.runs.iter().filter(|(_, entry)| is_over(entry)).map(|(run, _)| run.clone()).collect();
+        over.iter().try_for_each(|run| self.delete(run))?;
         self.recovery.tighten();
         Ok(over.len())
     }
 
     /// Deletes the run that ended first, to make room for a new one.
-    fn forget_oldest(&mut self) -> Result<(), LogError> {
-        let ended = self.runs.iter().filter_map(|(run, owned)| Some((owned.ended_at()?, run)));
+    fn delete_oldest(&mut self) -> Result<(), LogError> {
+        let ended = self.runs.iter().filter_map(|(run, entry)| Some((entry.ended_at()?, run)));
         let oldest = ended.min_by_key(|(ended, _)| *ended).map(|(_, run)| run.clone());
-        self.forget(&oldest.ok_or(LogError::Full { max: self.limits.runs })?)
+        self.delete(&oldest.ok_or(LogError::Full { max: self.limits.runs })?)
     }
 
-    /// Deletes a run from the disk, the ledgers and the views.
-    /// The disk first: if it fails, the run stays in memory and can be deleted again.
-    fn forget(&mut self, run: &RunId) -> Result<(), LogError> {
-        let Some(owned) = self.runs.get(run) else { return Ok(()) };
-        self.store.get()?.remove(owned.place, owned.ledger.state.earliest, owned.ledger.state.head)?;
+    /// Deletes a run from the disk, the ledgers and the views. The disk comes first: if it fails, the
+    /// run stays in memory and can be deleted again.
+    fn delete(&mut self, run: &RunId) -> Result<(), LogError> {
+        let Some(entry) = self.runs.get(run) else { return Ok(()) };
+        self.store.get()?.remove(entry.place, entry.ledger.state.earliest, entry.ledger.state.head)?;
         self.runs.remove(run);
         self.views.remove(run);
         Ok(())
     }
 }
 
-/// Publishes the synced state: the ledger at the time of creation, and events up to its head.
+/// Publishes the synced state to the view: the ledger as it was when the function was created, and the events of the
+/// append.
 type Publish = Box<dyn FnOnce(Vec<BlockEvent>) + Send>;
 
-impl Owned {
-    /// Returns the time of the run's end once its record is synced. A run whose end or trim waits in the batch must not be deleted
-    /// yet: the commit of the batch would write its record again.
+impl RunEntry {
+    /// Returns the time of the run's end. Returns `None` while the batch contains a record of the run (its end, or a trim):
+    /// if the run were deleted now, the commit of the batch would write its record again.
     fn ended_at(&self) -> Option<Timestamp> {
         let synced = self.view.state();
         synced.closed_at.filter(|_| synced.earliest == self.ledger.state.earliest)
     }
 
-    /// Returns what publishes the present ledger. A later change of the same batch publishes its own.
-    fn published(&self) -> Publish {
+    /// Returns the function that publishes the present ledger. A later change in the same batch publishes its own ledger.
+    fn publish_fn(&self) -> Publish {
         let (view, ledger) = (Arc::clone(&self.view), self.ledger.clone());
         Box::new(move |events| view.publish(ledger, events))
     }
@@ -353,8 +358,8 @@ impl Owned {
         limits: &LogLimits,
         batch: &mut Batch<'_>,
     ) -> Result<(u64, Publish), LogError> {
-        // Encoding precedes the change of the ledger: an event without a form refuses the batch and changes
-        // nothing.
+        // Encoding precedes the change of the ledger: an event that cannot be encoded refuses the batch and
+        // changes nothing.
         let mut encoder = Encoder::default();
         let written = events.iter().map(|event| encoder.encode(event)).collect::<Result<Vec<_>, _>>();
         let written = written.map_err(|error| unwritable(&lease.run_id, &error))?;
@@ -365,25 +370,25 @@ impl Owned {
         if self.ledger.is_closed() {
             batch.record(self.place, &self.ledger);
         }
-        Ok((head, self.published()))
+        Ok((head, self.publish_fn()))
     }
 }
 
-/// Returns the error for an event that the encoding cannot represent.
+/// Returns the error for a value that cannot be encoded.
 fn unwritable(run: &RunId, error: &CodecError) -> LogError {
     LogError::Unreadable { run: run.clone(), what: error.to_string() }
 }
 
-/// Answers a refusal at once, and a success after the group was synced.
-fn then<S: Send + 'static, T: Send + 'static>(
+/// Answers a refusal at once. For a success, returns a completion that publishes the change and answers after the sync.
+fn answer_after_sync<S: Send + 'static, T: Send + 'static>(
     staged: Result<S, LogError>,
     answer: Answer<T>,
-    show: impl FnOnce(S) -> T + Send + 'static,
+    publish: impl FnOnce(S) -> T + Send + 'static,
 ) -> Option<Completion> {
     match staged {
         Ok(staged) => Some(Box::new(move |committed| {
             // A caller that dropped its future needs no answer.
-            answer.send(committed.map(|()| show(staged))).ok();
+            answer.send(committed.map(|()| publish(staged))).ok();
         })),
         Err(error) => {
             answer.send(Err(error)).ok();

@@ -6,16 +6,16 @@
 //!
 //! Locks, always taken in this order:
 //!
-//! 1. `runs`: the map of all runs, their lists and the accounts of their owners. Held for a lookup,
-//!    an open or a deletion.
+//! 1. `runs`: the map of all runs, their lists and the accounts of the principals that they belong to
+//!    (`RunMeta::owner`). Held for a lookup, an open or a deletion.
 //! 2. the body of one run (`run.rs`): held for one append or read.
 //!
-//! Both are held while references are copied, never across an await. So every operation except the
-//! two waits (`changed`, `controls`) completes at its first poll.
+//! No lock is held across an await. So every operation except the two waits (`changed`, `controls`)
+//! completes at its first poll.
 //!
-//! Memory is bounded three times: `runs` (their number), `bytes` (all runs) and `bytes_per_owner`.
-//! Past a limit, runs that have ended are deleted before their time to live; open runs never are
-//! (`owners.rs` chooses).
+//! Three limits bound the memory: `runs` (the number of runs), `bytes` (of all runs) and
+//! `bytes_per_owner`. Beyond a limit, runs that have ended are deleted before their retention time is
+//! over, in the order that `owners.rs` chooses. Open runs are never deleted.
 
 mod arena;
 mod events;
@@ -59,7 +59,7 @@ pub struct MemoryLog {
     claims: Claims,
 }
 
-/// All runs, by id, by their place in lists, and by owner. The three always contain the same runs.
+/// All runs: by id, by their position in lists, and by owner. The three structures always contain the same runs.
 #[derive(Debug, Default)]
 struct Runs {
     all: HashMap<RunId, Arc<Run>>,
@@ -68,11 +68,11 @@ struct Runs {
 }
 
 impl Runs {
-    /// Deletes runs that `next` proposes until one of them existed and had ended. Returns `false` if
-    /// `next` proposes no more.
+    /// Deletes the first ended run among those that `next` proposes. Returns `false` if `next` returns
+    /// `None` before one is found.
     ///
     /// A proposal may be outdated: the run may have been deleted by expiry, or its id opened again.
-    fn forget_one(&mut self, mut next: impl FnMut(&mut Owners) -> Option<RunId>) -> bool {
+    fn delete_one(&mut self, mut next: impl FnMut(&mut Owners) -> Option<RunId>) -> bool {
         while let Some(id) = next(&mut self.owners) {
             if self.all.get(&id).is_some_and(|run| run.closed_at().is_some()) {
                 self.remove(&id);
@@ -86,7 +86,7 @@ impl Runs {
     /// read.
     fn remove(&mut self, id: &RunId) {
         if let Some(run) = self.all.remove(id) {
-            run.give_back();
+            run.release_bytes();
             self.index.remove(&run);
             self.owners.forget(&run.owner);
         }
@@ -94,7 +94,7 @@ impl Runs {
 
     /// Deletes the runs that ended before a time, and returns their number. Linear in the number of
     /// runs; called by the sweeper.
-    fn forget_before(&mut self, before: Timestamp) -> usize {
+    fn delete_before(&mut self, before: Timestamp) -> usize {
         let is_old = |run: &Arc<Run>| run.closed_at().is_some_and(|closed| closed < before);
         let old: Vec<RunId> =
             self.all.iter().filter(|(_, run)| is_old(run)).map(|(id, _)| id.clone()).collect();
@@ -119,13 +119,12 @@ impl MemoryLog {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a run, or [`LogError::NotFound`]. The lock of the map is released before the run is
-    /// used.
+    /// Returns a run, or [`LogError::NotFound`]. The lock of the map is released on return.
     fn run(&self, id: &RunId) -> Result<Arc<Run>, LogError> {
         self.runs().all.get(id).cloned().ok_or_else(|| LogError::NotFound(id.clone()))
     }
 
-    /// Opens a run, after a run that ended was deleted if the log is full. The lock is held from the
+    /// Opens a run. If the log is full, deletes a run that has ended first. The lock is held from the
     /// check of the id to the insertion, so one of two simultaneous callers gets [`LogError::Exists`].
     fn open_now(&self, meta: RunMeta, until: Timestamp) -> Result<Lease, LogError> {
         let mut runs = self.runs();
@@ -134,7 +133,7 @@ impl MemoryLog {
         }
         if runs.all.len() >= self.limits.runs {
             let owner = &meta.owner;
-            if !runs.forget_one(|owners| owners.take_for(owner, Scarce::Runs)) {
+            if !runs.delete_one(|owners| owners.take_for(owner, Scarce::Runs)) {
                 return Err(LogError::Full { max: self.limits.runs });
             }
         }
@@ -155,16 +154,16 @@ impl MemoryLog {
             Err(error) => return Err(Refused::new(error, events)),
         };
         let head = run.append(lease, events, now, &self.limits)?;
-        // From here on the run can be deleted to make room.
+        // The run has ended, so it can be deleted to make room for other runs.
         if is_end {
             self.runs().owners.end(&run.owner, run.id.clone());
         }
         Ok(head)
     }
 
-    /// Returns the run if there is room for more events, after runs that have ended were deleted. First
-    /// the owner's own limit, at the cost of its own runs, then that of the whole log. The end of a run
-    /// is always accepted: a run that could not end would hold its memory for good.
+    /// Returns the run if there is room for more events. To make room, deletes runs that have ended:
+    /// first runs of the same owner, for `bytes_per_owner`, then runs of all owners, for `bytes`. The
+    /// end of a run is always accepted: a run that could not end would hold its memory without end.
     fn writable(&self, id: &RunId, is_end: bool) -> Result<Arc<Run>, LogError> {
         let mut runs = self.runs();
         let run = runs.all.get(id).cloned().ok_or_else(|| LogError::NotFound(id.clone()))?;
@@ -172,7 +171,7 @@ impl MemoryLog {
         let too_long = |limit, what, max| LogError::RunTooLong { run: id.clone(), limit, what, max };
         let most = self.limits.bytes_per_owner;
         while runs.owners.bytes_of(owner) > count(most) {
-            if !runs.forget_one(|owners| owners.take_ended(owner)) {
+            if !runs.delete_one(|owners| owners.take_ended(owner)) {
                 if is_end {
                     break;
                 }
@@ -181,7 +180,7 @@ impl MemoryLog {
         }
         let max = self.limits.bytes;
         while runs.owners.bytes() > count(max) {
-            if !runs.forget_one(|owners| owners.take_for(owner, Scarce::Bytes)) {
+            if !runs.delete_one(|owners| owners.take_for(owner, Scarce::Bytes)) {
                 if is_end {
                     break;
                 }
@@ -216,12 +215,12 @@ impl MemoryLog {
     }
 
     fn expire_now(&self, before: Timestamp) -> usize {
-        self.runs().forget_before(before)
+        self.runs().delete_before(before)
     }
 }
 
-/// Wraps a value that is already computed: the operation happened when the method was called, not
-/// when the future is polled.
+/// Wraps a result in a future. The operation happened when the method was called, not when the
+/// future is polled.
 fn ready<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
     Box::pin(std::future::ready(value))
 }

@@ -71,10 +71,10 @@ impl Run {
     }
 
     /// Signals the progress under the lock, so that signals are in order.
-    fn tell(&self, body: &Body) {
+    fn signal_progress(&self, body: &Body) {
         let RunState { head, epoch, .. } = body.ledger.state;
         let controls = body.ledger.controls;
-        self.signal.tell(Progress { head, closed: body.ledger.is_closed(), controls, epoch });
+        self.signal.advance(Progress { head, closed: body.ledger.is_closed(), controls, epoch });
     }
 
     /// Returns a copy of the state.
@@ -93,7 +93,7 @@ impl Run {
     }
 
     /// Subtracts the size of the run from its account, when the run is deleted.
-    pub(super) fn give_back(&self) {
+    pub(super) fn release_bytes(&self) {
         self.account.sub(self.body().footprint());
     }
 
@@ -106,7 +106,7 @@ impl Run {
     pub(super) fn take_over(&self, now: Timestamp, until: Timestamp) -> Result<Lease, LogError> {
         let mut body = self.body();
         let lease = body.ledger.take_over(now, until)?;
-        self.tell(&body);
+        self.signal_progress(&body);
         Ok(lease)
     }
 
@@ -140,7 +140,7 @@ impl Run {
         for event in events {
             kept.push(arena.keep(event));
         }
-        self.tell(&body);
+        self.signal_progress(&body);
         self.account.add(body.footprint() - before);
         Ok(head)
     }
@@ -197,13 +197,13 @@ impl Run {
         let mut body = self.body();
         body.ledger.control(&message, limits)?;
         body.controls.push(message);
-        self.tell(&body);
+        self.signal_progress(&body);
         Ok(())
     }
 
     /// Waits for more than `seen` messages, and returns those after them.
     pub(super) async fn controls(&self, lease: &Lease, seen: usize) -> Result<Vec<Control>, LogError> {
-        self.signal.called(lease, seen).await?;
+        self.signal.messages(lease, seen).await?;
         let body = self.body();
         // The wait also ends when the lease is lost.
         body.ledger.check_lease(lease)?;

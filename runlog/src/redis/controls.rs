@@ -20,14 +20,14 @@ impl RedisLog {
     pub(super) async fn send_control(&self, run: RunId, message: Control) -> Result<(), LogError> {
         let bytes = encode_control(&message)
             .map_err(|error| LogError::Unreadable { run: run.clone(), what: error.to_string() })?;
-        let keys = &self.desk.keys;
-        let max = self.desk.limits.most_controls(&message);
+        let keys = &self.shared.keys;
+        let max = self.shared.limits.most_controls(&message);
         let call = Call::default().key(keys.meta(&run)).key(keys.controls(&run));
-        let call = call.arg(max).bytes([self.nonce().into_bytes(), bytes].concat()).arg(self.desk.expiry);
-        let reply: Reply = self.desk.link.script(&self.desk.scripts.control, &call).await?;
+        let call = call.arg(max).bytes([self.nonce().into_bytes(), bytes].concat()).arg(self.shared.expiry);
+        let reply: Reply = self.shared.link.script(&self.shared.scripts.control, &call).await?;
         match reply.word.as_str() {
             "ok" => Ok(()),
-            "full" => self.desk.limits.check_controls(&run, max, &message),
+            "full" => self.shared.limits.check_controls(&run, max, &message),
             _ => Err(reply.refusal(&run, 0)),
         }
     }
@@ -36,10 +36,10 @@ impl RedisLog {
     pub(super) async fn await_controls(&self, lease: Lease, seen: usize) -> Result<Vec<Control>, LogError> {
         let run = &lease.run_id;
         let entry = self.hub.entry(run).await?;
-        entry.signal.called(&lease, seen).await?;
-        let call = Call::default().key(self.desk.keys.meta(run)).key(self.desk.keys.controls(run));
+        entry.signal.messages(&lease, seen).await?;
+        let call = Call::default().key(self.shared.keys.meta(run)).key(self.shared.keys.controls(run));
         let call = call.arg(lease.epoch).arg(seen);
-        let mut reply: Reply = self.desk.link.script(&self.desk.scripts.controls, &call).await?;
+        let mut reply: Reply = self.shared.link.script(&self.shared.scripts.controls, &call).await?;
         if reply.word != "ok" {
             return Err(reply.refusal(run, lease.epoch));
         }

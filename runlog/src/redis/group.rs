@@ -6,10 +6,10 @@
 //!                          └ the call failed, or the log of a run is behind ──► that append alone, retried until its deadline
 //! ```
 //!
-//! Invariants: the appends of one run are never under way at the same time (an append holds the [`Pen`] of its run); the fate of
-//! an append does not depend on its caller, which may be dropped; a run whose append fails delays no other run, because only the
-//! first attempt is shared. The nodes of a cluster refuse a script with keys of several slots, so appends to a cluster are never
-//! grouped.
+//! Invariants: the appends of one run are never under way at the same time (an append holds the [`RunWriter`] of its run);
+//! the fate of an append does not depend on its caller, which may be dropped; a run whose append fails delays no other run,
+//! because only the first attempt is shared. The nodes of a cluster refuse a script with keys of several slots, so appends
+//! to a cluster are never grouped.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::link::read;
 use super::reply::Appended;
-use super::writer::{Desk, Kept, Pen};
+use super::writer::{Kept, RunWriter, Shared};
 use crate::error::LogError;
 
 /// Calls that are under way at once: the server works on one while this process handles the answer to the other.
@@ -36,7 +36,7 @@ pub(super) type Outcome = (Result<u64, LogError>, Vec<BlockEvent>);
 /// An append on its way.
 #[derive(Debug)]
 pub(super) struct Append {
-    pen: OwnedMutexGuard<Pen>,
+    writer: OwnedMutexGuard<RunWriter>,
     batch: Vec<Kept>,
     closing: Option<Timestamp>,
     events: Vec<BlockEvent>,
@@ -76,21 +76,21 @@ impl State {
 }
 
 impl Append {
-    /// Encodes an append of the run that `pen` writes. Returns it and the receiver of its outcome.
+    /// Encodes an append of the run that `writer` writes. Returns it and the receiver of its outcome.
     pub(super) fn new(
-        mut pen: OwnedMutexGuard<Pen>,
-        desk: &Desk,
+        mut writer: OwnedMutexGuard<RunWriter>,
+        shared: &Shared,
         events: Vec<BlockEvent>,
         now: Timestamp,
     ) -> Result<(Self, oneshot::Receiver<Outcome>), (LogError, Vec<BlockEvent>)> {
-        let batch = match pen.encode(&events) {
+        let batch = match writer.encode(&events) {
             Ok(batch) => batch,
             Err(error) => return Err((error, events)),
         };
         let closing = events.last().is_some_and(BlockEvent::is_terminal).then_some(now);
         let (caller, outcome) = oneshot::channel();
-        let deadline = desk.link.deadline();
-        Ok((Self { pen, batch, closing, events, deadline, caller }, outcome))
+        let deadline = shared.link.deadline();
+        Ok((Self { writer, batch, closing, events, deadline, caller }, outcome))
     }
 
     /// Returns the size of the encoded events.
@@ -99,11 +99,11 @@ impl Append {
     }
 
     /// Handles the answer of the script. Returns the append if it has to be repeated alone.
-    fn handle(self, answer: Option<Appended>, desk: &Desk) -> Option<Self> {
+    fn handle(self, answer: Option<Appended>, shared: &Shared) -> Option<Self> {
         match answer {
             Some(Appended::Head(head)) => self.finish(Ok(head)),
             Some(Appended::Refused(word)) => {
-                let error = self.pen.refusal(&word, desk);
+                let error = self.writer.refusal(&word, shared);
                 self.finish(Err(error));
             }
             Some(Appended::Behind(_)) | None => return Some(self),
@@ -112,61 +112,61 @@ impl Append {
     }
 
     /// Writes the append by itself, and retries it until its deadline.
-    async fn write_alone(self, desk: Arc<Desk>) {
-        let first = self.pen.head + 1;
-        let written = self.pen.write(&desk, first, &self.batch, self.closing, self.deadline).await;
+    async fn write_alone(self, shared: Arc<Shared>) {
+        let first = self.writer.head + 1;
+        let written = self.writer.write(&shared, first, &self.batch, self.closing, self.deadline).await;
         self.finish(written);
     }
 
     /// Records the new head and sends the outcome. The writer is unlocked first, so that the caller's
     /// next append does not wait.
     fn finish(self, outcome: Result<u64, LogError>) {
-        let Self { mut pen, batch, events, caller, .. } = self;
+        let Self { mut writer, batch, events, caller, .. } = self;
         if let Ok(head) = outcome {
-            pen.head = head;
-            pen.keep(batch);
+            writer.head = head;
+            writer.keep(batch);
         }
-        drop(pen);
+        drop(writer);
         // A caller that is gone needs no outcome.
         caller.send((outcome, events)).ok();
     }
 }
 
 /// Sends an append on its way. Its outcome arrives even if the caller is dropped.
-pub(super) fn send(desk: &Arc<Desk>, append: Append) {
-    if desk.link.is_cluster() {
-        tokio::spawn(append.write_alone(Arc::clone(desk)));
+pub(super) fn send(shared: &Arc<Shared>, append: Append) {
+    if shared.link.is_cluster() {
+        tokio::spawn(append.write_alone(Arc::clone(shared)));
         return;
     }
-    let mut state = desk.group.state();
+    let mut state = shared.group.state();
     state.waiting.push_back(append);
-    Flight::start(desk, state);
+    Flight::start(shared, state);
 }
 
 /// One of [`FLIGHTS`]. It ends when no append waits.
-struct Flight(Arc<Desk>);
+struct Flight(Arc<Shared>);
 
 impl Flight {
-    fn start(desk: &Arc<Desk>, mut state: MutexGuard<'_, State>) {
+    fn start(shared: &Arc<Shared>, mut state: MutexGuard<'_, State>) {
         if state.flights < FLIGHTS && !state.waiting.is_empty() {
             state.flights += 1;
             drop(state);
-            tokio::spawn(Self(Arc::clone(desk)).run());
+            tokio::spawn(Self(Arc::clone(shared)).run());
         }
     }
 
     async fn run(self) {
-        let desk = &self.0;
+        let shared = &self.0;
         loop {
-            let group = desk.group.state().take();
+            let group = shared.group.state().take();
             if group.is_empty() {
                 return;
             }
-            let lines = write_group(desk, &group).await;
+            let lines = write_group(shared, &group).await;
             let mut lines = lines.as_deref().unwrap_or_default().split('\n');
             for append in group {
-                if let Some(append) = append.handle(lines.next().and_then(Appended::read), desk) {
-                    tokio::spawn(append.write_alone(Arc::clone(desk)));
+                if let Some(append) = append.handle(lines.next().and_then(Appended::read), shared) {
+                    tokio::spawn(append.write_alone(Arc::clone(shared)));
                 }
             }
         }
@@ -183,16 +183,16 @@ impl Drop for Flight {
 }
 
 /// Calls the script once for all appends. Returns its lines, or `None` if the call failed.
-async fn write_group(desk: &Desk, group: &[Append]) -> Option<String> {
-    let mut command = desk.append_command(group.len());
+async fn write_group(shared: &Shared, group: &[Append]) -> Option<String> {
+    let mut command = shared.append_command(group.len());
     for append in group {
-        append.pen.add_keys(&mut command);
+        append.writer.add_keys(&mut command);
     }
-    desk.add_limits(&mut command);
+    shared.add_limits(&mut command);
     for append in group {
-        append.pen.add_append(&mut command, append.pen.head + 1, &append.batch, append.closing);
+        append.writer.add_append(&mut command, append.writer.head + 1, &append.batch, append.closing);
     }
-    let key = group.first().map(|append| append.pen.key());
-    let answer = desk.link.try_script(&desk.scripts.append, &command, key).await.ok()?;
+    let key = group.first().map(|append| append.writer.key());
+    let answer = shared.link.try_script(&shared.scripts.append, &command, key).await.ok()?;
     read(answer).ok()
 }

@@ -1,13 +1,13 @@
-//! Notifications from the server, on one connection for all runs of this process.
+//! [`Hub`]: notifications from the server, on one pub/sub connection for all runs of this process.
 //!
 //! ```text
 //! waiter ──► entry of its run ◄── notification ── listener ◄── one pub/sub connection
-//!            └ subscribes first, then reads the state of the run, so that no change is missed
-//! connection lost ──► back-off ──► connected ──► subscribes all channels ──► reads the state of all runs
+//!            └ the listener subscribes first, then reads the state of the run, so that no change is missed
+//! connection lost ──► back-off ──► connected ──► subscribes to all channels ──► reads the state of all runs
 //! ```
 //!
 //! A lost connection can lose notifications, but not events of the log. So a notification only wakes waiters and delivers
-//! events early: a gap in the numbers is read from the log. An entry without waiters is removed after [`IDLE`].
+//! events early: events that no notification delivered are read from the log. Unused entries are removed after [`IDLE`].
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::keys::Keys;
 use super::link::{BackOff, Link};
-use super::reply::{self, News};
+use super::reply::{self, Notification};
 use crate::codec::Decoder;
 use crate::error::LogError;
 use crate::limits::count;
@@ -31,31 +31,31 @@ use crate::log::{Page, RunState};
 use crate::signal::{Progress, Signal};
 use crate::tail::Tail;
 
-/// The time after which an entry without waiters is removed, and the interval at which the state of all others is read.
+/// The interval at which unused entries are removed and the states of the runs of all other entries are read.
 const IDLE: Duration = Duration::from_secs(5);
-/// Subscriptions that wait for the listener. Beyond it callers wait.
+/// Subscriptions that wait for the listener. If the queue is full, callers wait.
 const QUEUE: usize = 1024;
-/// Runs whose state is read at once after a lost connection.
-const ASKED_AT_ONCE: usize = 256;
+/// Runs whose state is read in one batch of commands.
+const REFRESHED_AT_ONCE: usize = 256;
 
-/// A run with waiters.
+/// A run with waiters in this process.
 #[derive(Debug)]
 pub(super) struct Entry {
     run: RunId,
     pub(super) signal: Signal,
-    /// `true` once the channel is subscribed and the state of the run was read.
+    /// `true` once the listener has subscribed to the channel and the state of the run was read.
     ready: watch::Sender<bool>,
     body: Mutex<Body>,
     /// Set if the entry was used since the last check.
     touched: AtomicBool,
 }
 
-/// The last events of the run that were notified or appended here, without gaps. `closed` is set
-/// only if they include the terminal event, or the state of the run was read.
+/// The last events of the run that a notification delivered or this process appended, without gaps.
 #[derive(Debug, Default)]
 struct Body {
     tail: Tail,
     decoder: Decoder,
+    /// Set once the tail ends with the terminal event, or the state that was read is closed.
     closed: bool,
 }
 
@@ -71,21 +71,21 @@ impl Entry {
         self.body.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds events that were notified or appended here; the last has number `last`.
+    /// Adds the events that follow the tail, and wakes waiters. `last` is the number of the last event that the log holds.
     fn take(&self, body: &mut Body, last: u64, closed: bool, events: impl Iterator<Item = BlockEvent>) {
         for (number, event) in (body.tail.head() + 1..).zip(events) {
             body.tail.push(number, event);
         }
         body.closed |= closed && body.tail.head() == last;
-        self.signal.tell(Progress { head: last, closed, ..Progress::default() });
+        self.signal.advance(Progress { head: last, closed, ..Progress::default() });
     }
 
     /// Adds events that this process appended.
     pub(super) fn appended(&self, last: u64, closed: bool, events: &[BlockEvent]) {
         let mut body = self.body();
         let known = body.tail.head();
-        // The batch may overlap with notified events, or leave a gap. A gap starts a new tail: the events
-        // of a tail are contiguous.
+        // The tail may already contain a part of the batch, or end before the batch starts. In that case a
+        // new tail starts, because the events of a tail are contiguous.
         let first = last + 1 - count(events.len());
         if first > known + 1 {
             body.tail = Tail::after(first - 1);
@@ -94,20 +94,26 @@ impl Entry {
         self.take(&mut body, last, closed, events.iter().skip(skip).cloned());
     }
 
-    /// Handles one notification. An invalid one is ignored, because the log is read anyway.
-    fn handle_news(&self, message: &[u8]) {
-        match News::read(message) {
-            Some(News::Events { last, closed, payloads }) => self.handle_events(last, closed, &payloads),
-            Some(News::Head { head, closed }) => {
-                self.signal.tell(Progress { head, closed, ..Progress::default() });
+    /// Handles a notification. An invalid one is ignored: the next refresh reads the state of the run.
+    fn handle_notification(&self, message: &[u8]) {
+        match Notification::read(message) {
+            Some(Notification::Events { last, closed, payloads }) => {
+                self.handle_events(last, closed, &payloads);
             }
-            Some(News::Epoch(epoch)) => self.signal.tell(Progress { epoch, ..Progress::default() }),
-            Some(News::Controls(controls)) => self.signal.tell(Progress { controls, ..Progress::default() }),
+            Some(Notification::Head { head, closed }) => {
+                self.signal.advance(Progress { head, closed, ..Progress::default() });
+            }
+            Some(Notification::Epoch(epoch)) => {
+                self.signal.advance(Progress { epoch, ..Progress::default() });
+            }
+            Some(Notification::Controls(controls)) => {
+                self.signal.advance(Progress { controls, ..Progress::default() });
+            }
             None => {}
         }
     }
 
-    /// Adds notified events to the tail, if they follow it without a gap.
+    /// Adds the events of a notification to the tail. If they do not follow the tail, they start a new one.
     fn handle_events(&self, last: u64, closed: bool, payloads: &[&[u8]]) {
         let mut body = self.body();
         let first = (last + 1).saturating_sub(count(payloads.len()));
@@ -118,13 +124,14 @@ impl Entry {
         let skip = usize::try_from((body.tail.head() + 1).saturating_sub(first)).unwrap_or(usize::MAX);
         let mut decoder = std::mem::take(&mut body.decoder);
         let read = payloads.iter().skip(skip).map(|bytes| decoder.decode(Bytes::copy_from_slice(bytes)));
-        // An event that cannot be decoded is left to the reader of the log, which returns the error.
+        // The tail ends before an event that cannot be decoded: a watcher then reads the event from the log, which returns
+        // the error.
         let events: Vec<BlockEvent> = read.map_while(Result::ok).collect();
         body.decoder = decoder;
         self.take(&mut body, last, closed, events.into_iter());
     }
 
-    /// Handles the state of the run in the log.
+    /// Handles the state of the run, as it was read from the server.
     fn handle_state(&self, state: &RunState, controls: usize) {
         let mut body = self.body();
         if body.tail.head() < state.head {
@@ -132,18 +139,18 @@ impl Entry {
         }
         body.closed |= state.closed_at.is_some();
         let (head, epoch, closed) = (state.head, state.epoch, state.closed_at.is_some());
-        self.signal.tell(Progress { head, closed, controls, epoch });
+        self.signal.advance(Progress { head, closed, controls, epoch });
         drop(body);
         self.ready.send_replace(true);
     }
 
-    /// Handles a run that no longer exists.
-    fn handle_nothing(&self) {
-        self.signal.tell(Progress { closed: true, ..Progress::default() });
+    /// Handles a run that does not exist: wakes all waiters, whose next read returns [`LogError::NotFound`].
+    fn handle_deleted(&self) {
+        self.signal.advance(Progress { closed: true, ..Progress::default() });
         self.ready.send_replace(true);
     }
 
-    /// Returns a page without a request. Returns `None` if the server must be read.
+    /// Returns a page from the tail. Returns `None` if the tail has no events after `after`.
     pub(super) fn read(&self, after: u64, max: usize) -> Option<Page> {
         if !*self.ready.borrow() {
             return None;
@@ -183,7 +190,7 @@ impl Hub {
         hub
     }
 
-    /// Waits until a lease was released, or a notification may have been missed.
+    /// Waits until a lease is released.
     pub(super) async fn released(&self) {
         self.released.notified().await;
     }
@@ -192,20 +199,21 @@ impl Hub {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the entry of a run, if it has waiters.
+    /// Returns the entry of a run, and marks it as used. Returns `None` if the run has no entry.
     pub(super) fn known(&self, run: &RunId) -> Option<Arc<Entry>> {
         let entry = self.entries().by_run.get(run).cloned()?;
         entry.touched.store(true, Ordering::Relaxed);
         Some(entry)
     }
 
-    /// Returns the entry of a run after its channel was subscribed and its state was read.
+    /// Returns the entry of a run once the listener has subscribed to its channel and its state was read.
     pub(super) async fn entry(&self, run: &RunId) -> Result<Arc<Entry>, LogError> {
         let gone = || LogError::Unavailable("the listener has ended".to_owned());
         let entry = if let Some(entry) = self.known(run) {
             entry
         } else {
-            // The permit first: a future dropped between insertion and sending would leave an entry without subscription.
+            // The permit is reserved before the insertion: a future that is dropped in between would leave an entry without
+            // subscription.
             let room = self.subscribe.reserve().await.map_err(|_| gone())?;
             self.insert(run, room)
         };
@@ -219,15 +227,15 @@ impl Hub {
         self.entry(&run).await?.signal.changed(&run, after).await
     }
 
-    /// Subscribes to a run if that is possible without waiting: a lagging watcher reads the log repeatedly and would never wait
-    /// for a notification.
+    /// Subscribes to a run if the queue has room. Called by reads, because a lagging watcher only reads and would otherwise
+    /// never subscribe.
     pub(super) fn begin(&self, run: &RunId) {
         if let Ok(room) = self.subscribe.try_reserve() {
             self.insert(run, room);
         }
     }
 
-    /// Adds an entry and sends its channel to the listener, unless another caller did so meanwhile. The
+    /// Adds an entry and sends its channel to the listener, unless another caller has done so since. The
     /// permit guarantees that sending cannot fail.
     fn insert(&self, run: &RunId, room: mpsc::Permit<'_, String>) -> Arc<Entry> {
         let channel = self.keys.channel(run);
@@ -242,19 +250,20 @@ impl Hub {
         entry
     }
 
-    /// Reads the state of runs whose channels are subscribed.
+    /// Reads the states of the runs of `entries`.
     async fn refresh(&self, entries: &[Arc<Entry>]) -> Result<(), LogError> {
-        for entries in entries.chunks(ASKED_AT_ONCE) {
-            let ask = |entry: &Arc<Entry>| {
-                [reply::ask_state(self.keys.meta(&entry.run)), Cmd::llen(self.keys.controls(&entry.run))]
+        for entries in entries.chunks(REFRESHED_AT_ONCE) {
+            let state_and_controls = |entry: &Arc<Entry>| {
+                [reply::state_command(self.keys.meta(&entry.run)), Cmd::llen(self.keys.controls(&entry.run))]
             };
-            let answers = self.link.batch(&entries.iter().flat_map(ask).collect::<Vec<_>>()).await?;
+            let answers =
+                self.link.batch(&entries.iter().flat_map(state_and_controls).collect::<Vec<_>>()).await?;
             for (entry, answer) in entries.iter().zip(answers.chunks(2)) {
                 let [fields, controls] = answer else { continue };
                 let controls = ::redis::from_redis_value_ref(controls).unwrap_or_default();
                 match reply::state(fields)? {
                     Some(state) => entry.handle_state(&state, controls),
-                    None => entry.handle_nothing(),
+                    None => entry.handle_deleted(),
                 }
             }
         }
@@ -278,10 +287,10 @@ impl Hub {
         idle
     }
 
-    /// Reads the state of all runs in a task of its own. Nodes of a cluster forward notifications without acknowledgement, and
-    /// keys vanish without notification (an eviction, a server that restarted empty): reading detects both. It makes one
-    /// attempt: the next turn repeats it, and attempts that outlast their turn would pile up while a server is away.
-    pub(super) fn ask_all(self: &Arc<Self>) {
+    /// Reads the states of all runs in a task of its own. Detects notifications that a node of a cluster did not forward,
+    /// and keys that vanished without notification (evicted, or lost by a server that restarted empty). Makes one attempt:
+    /// the next interval repeats it, and retries would pile up while the server is unavailable.
+    pub(super) fn refresh_all(self: &Arc<Self>) {
         let hub = Arc::clone(self);
         let entries: Vec<_> = hub.all().into_iter().map(|(_, entry)| entry).collect();
         tokio::spawn(async move { hub.refresh(&entries).await.ok() });
@@ -297,16 +306,15 @@ impl Hub {
     }
 }
 
-/// Listens until the hub is dropped.
+/// Listens for notifications, and reconnects, until the hub is dropped.
 async fn listen(hub: Weak<Hub>, mut wanted: mpsc::Receiver<String>) {
     let mut back_off = BackOff::default();
     while let Some(known) = hub.upgrade() {
-        // The strong reference is dropped while the listener runs: the hub must be droppable, and its drop
-        // ends the listener.
+        // The listener holds no strong reference while it waits: the drop of the hub ends the listener.
         if let Ok((sink, stream)) = known.link.listen().await.map(PubSub::split) {
             drop(known);
-            let heard = Listener { hub: &hub, sink }.run(stream, &mut wanted).await;
-            if heard {
+            let has_worked = Listener { hub: &hub, sink }.run(stream, &mut wanted).await;
+            if has_worked {
                 back_off = BackOff::default();
             }
         }
@@ -327,27 +335,27 @@ impl Listener<'_> {
         let (all, released) = (hub.all(), hub.keys.released());
         drop(hub);
         if self.sink.subscribe(&released).await.is_err()
-            || !self.hear(all.iter().map(|(channel, _)| channel.clone()).collect()).await
+            || !self.subscribe(all.iter().map(|(channel, _)| channel.clone()).collect()).await
         {
             return false;
         }
         let mut idle = tokio::time::interval(IDLE);
         let mut channels = Vec::new();
         loop {
-            // Subscriptions first: a waiter waits for them, and a stream of notifications that is always ready
-            // would delay them.
+            // Subscriptions are polled first: a waiter waits for them, and a stream of notifications that is
+            // always ready would delay them.
             tokio::select! {
                 biased;
                 count = wanted.recv_many(&mut channels, QUEUE) => {
-                    if count == 0 || !self.hear(std::mem::take(&mut channels)).await {
+                    if count == 0 || !self.subscribe(std::mem::take(&mut channels)).await {
                         return true;
                     }
                 }
                 _ = idle.tick() => {
                     let Some(hub) = self.hub.upgrade() else { return true };
-                    let left = hub.forget_idle();
-                    hub.ask_all();
-                    if !left.is_empty() && self.sink.unsubscribe(left).await.is_err() {
+                    let idle_channels = hub.forget_idle();
+                    hub.refresh_all();
+                    if !idle_channels.is_empty() && self.sink.unsubscribe(idle_channels).await.is_err() {
                         return true;
                     }
                 }
@@ -359,15 +367,15 @@ impl Listener<'_> {
                     }
                     let entry = hub.entries().by_channel.get(message.get_channel_name()).cloned();
                     if let Some(entry) = entry {
-                        entry.handle_news(message.get_payload_bytes());
+                        entry.handle_notification(message.get_payload_bytes());
                     }
                 }
             }
         }
     }
 
-    /// Subscribes channels, then reads the state of their runs. Returns `false` if the connection is lost.
-    async fn hear(&mut self, channels: Vec<String>) -> bool {
+    /// Subscribes to channels, then starts to read the states of their runs. Returns `false` if the connection is lost.
+    async fn subscribe(&mut self, channels: Vec<String>) -> bool {
         if channels.is_empty() {
             return true;
         }
@@ -382,7 +390,7 @@ impl Listener<'_> {
     }
 }
 
-/// Reads the state in a task of its own: the answer may take long, and notifications must not wait for it.
+/// Reads the states of runs until it succeeds, in a task of its own, so that notifications need not wait for the answer.
 fn refresh(hub: Arc<Hub>, entries: Vec<Arc<Entry>>) {
     tokio::spawn(async move {
         let mut back_off = BackOff::default();

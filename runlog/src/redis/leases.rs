@@ -15,8 +15,8 @@ impl RedisLog {
         let run = meta.run_id.clone();
         // Listed first: the sweeper would never find a run that is open and not listed.
         self.enlist(&meta, until).await?;
-        let mut call = Call::default().key(self.desk.keys.meta(&run)).arg(self.nonce()).arg(until.0);
-        call = call.arg(self.desk.expiry);
+        let mut call = Call::default().key(self.shared.keys.meta(&run)).arg(self.nonce()).arg(until.0);
+        call = call.arg(self.shared.expiry);
         for (name, value) in [
             ("id", run.as_str()),
             ("thread", meta.thread_id.as_str()),
@@ -27,12 +27,12 @@ impl RedisLog {
         ] {
             call = call.arg(name).arg(value);
         }
-        let reply: Reply = self.desk.link.script(&self.desk.scripts.open, &call).await?;
+        let reply: Reply = self.shared.link.script(&self.shared.scripts.open, &call).await?;
         if reply.word != "ok" {
             return Err(reply.refusal(&run, 0));
         }
         let lease = Lease { run_id: run, epoch: 1 };
-        self.pens.insert(&lease, 0, &self.desk.keys);
+        self.writers.insert(&lease, 0, &self.shared.keys);
         Ok(lease)
     }
 
@@ -44,14 +44,14 @@ impl RedisLog {
         now: Timestamp,
         until: Timestamp,
     ) -> Result<Lease, LogError> {
-        let keys = &self.desk.keys;
+        let keys = &self.shared.keys;
         let call = Call::default().key(keys.meta(&run)).key(keys.events(&run));
-        let call = call.arg(self.nonce()).arg(now.0).arg(until.0).arg(&self.replica).arg(self.desk.expiry);
-        let mut reply: Reply = self.desk.link.script(&self.desk.scripts.take_over, &call).await?;
+        let call = call.arg(self.nonce()).arg(now.0).arg(until.0).arg(&self.replica).arg(self.shared.expiry);
+        let mut reply: Reply = self.shared.link.script(&self.shared.scripts.take_over, &call).await?;
         match reply.word.as_str() {
             "ok" => {
                 let lease = Lease { run_id: run, epoch: reply.next()? };
-                self.pens.insert(&lease, reply.next()?, &self.desk.keys);
+                self.writers.insert(&lease, reply.next()?, &self.shared.keys);
                 self.list_leases(std::slice::from_ref(&lease), until).await?;
                 Ok(lease)
             }
@@ -68,9 +68,9 @@ impl RedisLog {
         until: Timestamp,
     ) -> Result<Vec<Lease>, LogError> {
         let renew = |lease: Lease| async move {
-            let call = Call::default().key(self.desk.keys.meta(&lease.run_id));
-            let call = call.arg(lease.epoch).arg(until.0).arg(self.desk.expiry);
-            let mut reply: Reply = self.desk.link.script(&self.desk.scripts.renew, &call).await?;
+            let call = Call::default().key(self.shared.keys.meta(&lease.run_id));
+            let call = call.arg(lease.epoch).arg(until.0).arg(self.shared.expiry);
+            let mut reply: Reply = self.shared.link.script(&self.shared.scripts.renew, &call).await?;
             if reply.word == "aging" {
                 let (thread, owner): (String, String) = (reply.next()?, reply.next()?);
                 self.renew_keys(&lease.run_id, &thread, &owner).await?;
@@ -85,7 +85,7 @@ impl RedisLog {
         self.list_leases(&only(held), until).await?;
         let lost = only(lost);
         for lease in &lost {
-            self.pens.remove(lease);
+            self.writers.remove(lease);
         }
         Ok(lost)
     }

@@ -37,25 +37,25 @@ impl RedisLog {
             command.arg(list).arg("NX").arg(score).arg(run);
             command
         };
-        let lists = self.desk.keys.lists(meta);
+        let lists = self.shared.keys.lists(meta);
         let expiries =
-            lists.clone().into_iter().chain([self.desk.keys.leases()]).map(|list| self.expire(list));
+            lists.clone().into_iter().chain([self.shared.keys.leases()]).map(|list| self.expire(list));
         let added = lists.map(|list| add(list, meta.opened_at.0));
-        let leases = add(self.desk.keys.leases(), until.0);
+        let leases = add(self.shared.keys.leases(), until.0);
         self.do_all(&added.into_iter().chain([leases]).chain(expiries).collect::<Vec<_>>()).await
     }
 
     /// The command that lets a key live for the whole expiry again.
     fn expire(&self, key: String) -> Cmd {
         let mut command = ::redis::cmd("PEXPIRE");
-        command.arg(key).arg(self.desk.expiry);
+        command.arg(key).arg(self.shared.expiry);
         command
     }
 
     /// Lets the keys of an open run live on, and the lists that it is in. The hash by which the age is seen goes last: what
     /// a crash leaves undone is done with the next renewal.
     pub(super) async fn renew_keys(&self, run: &RunId, thread: &str, owner: &str) -> Result<(), LogError> {
-        let keys = &self.desk.keys;
+        let keys = &self.shared.keys;
         let lists = [List::All, List::Thread(thread), List::Owner(owner)].map(|list| keys.list(list));
         let own = [keys.events(run), keys.controls(run)];
         self.do_all(&lists.into_iter().chain(own).map(|key| self.expire(key)).collect::<Vec<_>>()).await?;
@@ -68,24 +68,24 @@ impl RedisLog {
             return Ok(());
         }
         let mut command = ::redis::cmd("ZADD");
-        command.arg(self.desk.keys.leases()).arg("XX");
+        command.arg(self.shared.keys.leases()).arg("XX");
         for lease in leases {
             command.arg(until.0).arg(lease.run_id.as_str());
         }
-        self.do_all(&[command, self.expire(self.desk.keys.leases())]).await
+        self.do_all(&[command, self.expire(self.shared.keys.leases())]).await
     }
 
     /// Records the end of a run: adds it to the list of ended runs before it is removed from the list of leases. A run in
     /// neither list would never be deleted.
     pub(super) async fn list_end(&self, run: &RunId, at: Timestamp) -> Result<(), LogError> {
-        let ended = Cmd::zadd(self.desk.keys.ended(), run.as_str(), at.0);
-        let kept = self.expire(self.desk.keys.ended());
-        self.do_all(&[ended, kept, Cmd::zrem(self.desk.keys.leases(), run.as_str())]).await
+        let ended = Cmd::zadd(self.shared.keys.ended(), run.as_str(), at.0);
+        let kept = self.expire(self.shared.keys.ended());
+        self.do_all(&[ended, kept, Cmd::zrem(self.shared.keys.leases(), run.as_str())]).await
     }
 
     /// Runs commands and discards their answers.
     pub(super) async fn do_all(&self, commands: &[Cmd]) -> Result<(), LogError> {
-        self.desk.link.batch(commands).await.map(drop)
+        self.shared.link.batch(commands).await.map(drop)
     }
 
     /// Returns the state of one run.
@@ -96,8 +96,9 @@ impl RedisLog {
 
     /// Returns the states of runs, in their order; `None` for deleted ones.
     async fn read_states(&self, runs: &[RunId]) -> Result<Vec<Option<RunState>>, LogError> {
-        let commands: Vec<Cmd> = runs.iter().map(|run| reply::ask_state(self.desk.keys.meta(run))).collect();
-        let answers = self.desk.link.batch(&commands).await?;
+        let commands: Vec<Cmd> =
+            runs.iter().map(|run| reply::state_command(self.shared.keys.meta(run))).collect();
+        let answers = self.shared.link.batch(&commands).await?;
         answers.iter().map(reply::state).collect()
     }
 
@@ -113,7 +114,7 @@ impl RedisLog {
 
     /// Returns the ids that a range command selects.
     async fn ask_members(&self, command: Cmd) -> Result<Vec<RunId>, LogError> {
-        let answer = self.desk.link.batch(&[command]).await?.pop().ok_or_else(|| strange(&[]))?;
+        let answer = self.shared.link.batch(&[command]).await?.pop().ok_or_else(|| strange(&[]))?;
         let members: Vec<String> = read(answer)?;
         Ok(members.into_iter().map(RunId::from).collect())
     }
@@ -127,7 +128,7 @@ impl RedisLog {
         };
         // Scores are only the time of opening: the first page may contain runs of the same millisecond
         // before the place of the query. `query.wants` drops them.
-        let key = self.desk.keys.list(list);
+        let key = self.shared.keys.list(list);
         let end = if query.newest_first { "+inf" } else { "-inf" };
         let from = query.after.as_ref().map_or_else(|| end.to_owned(), |place| place.opened_at.0.to_string());
         let (mut found, mut skip) = (Vec::new(), 0);
@@ -154,7 +155,7 @@ impl RedisLog {
         let (mut found, mut skip) = (Vec::new(), 0);
         loop {
             let members =
-                self.members(&self.desk.keys.leases(), "-inf", &format!("({}", now.0), skip).await?;
+                self.members(&self.shared.keys.leases(), "-inf", &format!("({}", now.0), skip).await?;
             let is_last = members.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
             let states = self.read_states(&members).await?;
             for (run, state) in members.iter().zip(states) {
@@ -183,7 +184,7 @@ impl RedisLog {
                 self.list_leases(&[lease], state.lease_until).await
             }
             // Listed but not opened yet, or deleted: an opened run is listed again by its owner's renewal.
-            None => self.do_all(&[Cmd::zrem(self.desk.keys.leases(), run.as_str())]).await,
+            None => self.do_all(&[Cmd::zrem(self.shared.keys.leases(), run.as_str())]).await,
         }
     }
 
@@ -191,7 +192,7 @@ impl RedisLog {
     pub(super) async fn forget_ended(&self, before: Timestamp) -> Result<usize, LogError> {
         let mut forgotten = 0;
         loop {
-            let over = self.members(&self.desk.keys.ended(), "-inf", &format!("({}", before.0), 0).await?;
+            let over = self.members(&self.shared.keys.ended(), "-inf", &format!("({}", before.0), 0).await?;
             if over.is_empty() {
                 return Ok(forgotten);
             }
@@ -204,12 +205,12 @@ impl RedisLog {
     /// Deletes one run; returns 1 if this call deleted it. The entry in the list of ended runs is removed last, so that a
     /// deletion that a crash interrupts is resumed.
     async fn forget(&self, run: &RunId, state: Option<RunState>) -> Result<usize, LogError> {
-        let keys = &self.desk.keys;
+        let keys = &self.shared.keys;
         let own = Cmd::unlink([keys.meta(run), keys.events(run), keys.controls(run)].as_slice());
         let lists = state.iter().flat_map(|state| keys.lists(&state.meta));
         let listed = lists.map(|list| Cmd::zrem(list, run.as_str()));
         self.do_all(&std::iter::once(own).chain(listed).collect::<Vec<_>>()).await?;
-        let answers = self.desk.link.batch(&[Cmd::zrem(keys.ended(), run.as_str())]).await?;
+        let answers = self.shared.link.batch(&[Cmd::zrem(keys.ended(), run.as_str())]).await?;
         read(answers.into_iter().next().ok_or_else(|| strange(&[]))?)
     }
 }

@@ -3,22 +3,22 @@
 //! ```text
 //! per run, one hash tag        meta (hash) · events (stream, ids `<epoch>-<number>`) · controls (list) · channel
 //! lists of runs                by opening, by thread, by owner, by end of lease, by end
-//! keys related to runs         sets, each with an expiry of its own
+//! relation keys of runs        sets, each with an expiry of its own
 //!
 //! append ──► group of appends ──► script, per run: epoch checked, XADD, PUBLISH ──► every replica's hub ──► its watchers
 //! ```
 //!
-//! The id of an entry is the fence: a take-over adds `<epoch + 1>-0`, and the server refuses any smaller id after that.
-//! An event is published inside the script that stored it, so no watcher receives an event that is not in the log.
-//! Lists are written beside the runs, not with them (on a cluster they are on other nodes); a reader of a list reads the
-//! run itself, and corrects entries that a crash left behind. So the engine also works on a cluster (`nodes.rs`), and on
-//! servers whose primary Sentinel elects (`sentinel.rs`).
+//! The id of a stream entry is the fence: a takeover adds the entry `<epoch + 1>-0`, after which the server refuses any
+//! smaller id. An event is published inside the script that stored it, so no watcher receives an event that is not in the
+//! log. Lists are not written in the same script as the runs, because on a cluster they are on other nodes; a reader of a
+//! list reads the run itself, and corrects entries that a crash left outdated. So the engine also works on a cluster
+//! (`nodes.rs`), and on servers whose primary is elected by Sentinel (`sentinel.rs`).
 //!
-//! Every key has an expiry, as a backstop: keys of open runs are renewed with their leases, ended runs are deleted long before
-//! theirs, and keys that no gateway deletes any more expire.
+//! Every key has an expiry, as a backstop: the keys of an open run are renewed with its lease, the keys of an ended run are
+//! deleted long before they expire, and keys that no replica deletes expire.
 //!
 //! Durability is that of the server: with an append-only file and `appendfsync everysec` a crash of the server loses at
-//! most the last seconds, which the writers of open runs append again.
+//! most the events of the last seconds, which the writers of open runs append again.
 
 mod config;
 mod controls;
@@ -58,9 +58,9 @@ use link::{Call, Link, unavailable};
 use replicas::Pulse;
 use reply::Reply;
 use scripts::Scripts;
-use writer::{Desk, Pens};
+use writer::{RunWriters, Shared};
 
-/// Events of one read, so that an answer stays small and does not block the server for long.
+/// The most events of one read, so that an answer stays small and does not block the server for long.
 const READ_MAX: usize = 1_000;
 
 /// The largest number that is sent to a script: Lua numbers are doubles, which represent integers
@@ -83,23 +83,25 @@ const LARGEST: u64 = 1 << 53;
 /// ```
 #[derive(Debug)]
 pub struct RedisLog {
-    desk: Arc<Desk>,
+    shared: Arc<Shared>,
     hub: Arc<Hub>,
-    pens: Pens,
-    /// Distinguishes the calls of this process from those of others.
+    writers: RunWriters,
+    /// A random number of this process, so that its nonces differ from those of other processes.
     process: u64,
+    /// The number of nonces.
     calls: AtomicU64,
-    /// The name of this process among those that share the log.
+    /// The name of this process among the replicas that share the log.
     replica: String,
     pulse: Pulse,
 }
 
 impl RedisLog {
-    /// Returns a log on that server, and spawns its listener on the current runtime. Does not connect yet.
+    /// Returns a log on the configured server, and spawns its listener on the current runtime. Does not wait for a
+    /// connection.
     ///
     /// # Errors
     ///
-    /// Returns [`LogError::Unavailable`] if the address or the authorities are invalid.
+    /// Returns [`LogError::Unavailable`] if the address or the certificate authorities are invalid.
     pub fn new(config: &RedisConfig) -> Result<Self, LogError> {
         let clients = config.clients().map_err(|error| unavailable(&error))?;
         let sentinel = config.sentinel.as_deref();
@@ -109,29 +111,36 @@ impl RedisLog {
         let hub = Hub::start(keys.clone(), Arc::clone(&link));
         let expiry = u64::try_from(config.expiry.as_millis()).unwrap_or(u64::MAX).min(LARGEST);
         let (scripts, group) = (Scripts::default(), Group::default());
-        let desk = Arc::new(Desk { link, keys, scripts, group, limits: config.limits, expiry });
+        let shared = Arc::new(Shared { link, keys, scripts, group, limits: config.limits, expiry });
         let process = RandomState::new().build_hasher().finish();
         let (calls, replica) = (AtomicU64::new(0), format!("{process:016x}"));
-        Ok(Self { desk, hub, pens: Pens::default(), process, calls, replica, pulse: Pulse::default() })
+        Ok(Self {
+            shared,
+            hub,
+            writers: RunWriters::default(),
+            process,
+            calls,
+            replica,
+            pulse: Pulse::default(),
+        })
     }
 
     /// Checks whether the server accepts writes: one attempt, without waiting for an unreachable server.
     async fn probe(&self) -> Result<(), LogError> {
         let mut probe = ::redis::cmd("SET");
-        probe.arg(self.desk.keys.probe()).arg(&self.replica).arg("PX").arg(self.desk.expiry);
-        self.desk.link.try_once(&probe).await
+        probe.arg(self.shared.keys.probe()).arg(&self.replica).arg("PX").arg(self.shared.expiry);
+        self.shared.link.try_once(&probe).await
     }
 
-    /// Returns a text that no other call uses.
-    /// A script stores it with its change: a retry with the same nonce is recognised as a repetition of
-    /// the same call.
+    /// Returns a text that no other call uses. A script stores it with its change, and recognises a retry
+    /// of the same call by the same nonce.
     fn nonce(&self) -> String {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         let own = RandomState::new().hash_one((self.process, call));
         format!("{own:016x}")
     }
 
-    /// Appends a batch by the writer of the lease, and records the end of the run in the lists.
+    /// Appends a batch by the writer of the lease. If the batch ends the run, also records the end in the lists.
     async fn append_events(
         &self,
         lease: Lease,
@@ -139,13 +148,13 @@ impl RedisLog {
         now: Timestamp,
     ) -> Result<u64, Refused> {
         // A lease of another process, or one that this process has already lost, has no writer here.
-        let Some(pen) = self.pens.get(&lease) else {
+        let Some(writer) = self.writers.get(&lease) else {
             return Err(Refused::new(self.why_lost(lease).await, events));
         };
-        // Waits for the append before it: the writer is locked until the answer has arrived.
-        let append = Append::new(pen.lock_owned().await, &self.desk, events, now);
+        // The lock waits for the previous append of the run: the writer is locked until the answer has arrived.
+        let append = Append::new(writer.lock_owned().await, &self.shared, events, now);
         let (append, outcome) = append.map_err(|(error, events)| Refused::new(error, events))?;
-        group::send(&self.desk, append);
+        group::send(&self.shared, append);
         let Ok((appended, events)) = outcome.await else {
             let error = LogError::Unavailable("the append was aborted".to_owned());
             return Err(Refused::new(error, Vec::new()));
@@ -153,27 +162,27 @@ impl RedisLog {
         match appended {
             Ok(head) => {
                 let closed = events.last().is_some_and(BlockEvent::is_terminal);
-                // Watchers of this process get the events without the way over the server.
+                // Watchers of this process get the events at once, without a notification from the server.
                 if let Some(entry) = self.hub.known(&lease.run_id).filter(|_| !events.is_empty()) {
                     entry.appended(head, closed, &events);
                 }
                 if closed {
-                    self.pens.remove(&lease);
-                    // The reader of lapsed leases corrects a list that was not written.
+                    self.writers.remove(&lease);
+                    // If the lists cannot be written, the reader of lapsed leases corrects them.
                     self.list_end(&lease.run_id, now).await.ok();
                 }
                 Ok(head)
             }
             Err(error) => {
                 if matches!(error, LogError::Fenced { .. } | LogError::NotFound(_)) {
-                    self.pens.remove(&lease);
+                    self.writers.remove(&lease);
                 }
                 Err(Refused::new(error, events))
             }
         }
     }
 
-    /// Returns why this process cannot write under a lease: another process holds it, or the run has ended.
+    /// Returns why this process cannot write under a lease: the lease is lost, or the run has ended.
     async fn why_lost(&self, lease: Lease) -> LogError {
         match self.read_state(&lease.run_id).await {
             Ok(state) if state.closed_at.is_some() && state.epoch == lease.epoch => {
@@ -184,20 +193,20 @@ impl RedisLog {
         }
     }
 
-    /// Stores a note by the writer of the lease, which keeps it to write it again if the server loses
-    /// it.
+    /// Stores a note by the writer of the lease. The writer keeps the note, and writes it again if the
+    /// server loses it.
     async fn annotate_run(&self, lease: Lease, note: Note) -> Result<(), LogError> {
-        match self.pens.get(&lease) {
-            Some(pen) => pen.lock().await.annotate(&self.desk, &note).await,
+        match self.writers.get(&lease) {
+            Some(writer) => writer.lock().await.annotate(&self.shared, &note).await,
             None => Err(self.why_lost(lease).await),
         }
     }
 
-    /// Reads the input from the hash of the run. The field `id` distinguishes a run without input from
-    /// no run.
+    /// Reads the input from the hash of the run. Reads the field `id`, too, to distinguish a run without
+    /// input from a run that does not exist.
     async fn read_input(&self, run: RunId) -> Result<Option<Arc<Value>>, LogError> {
-        let meta = self.desk.keys.meta(&run);
-        let answers = self.desk.link.batch(&[::redis::Cmd::hmget(meta, &["id", reply::INPUT])]).await?;
+        let meta = self.shared.keys.meta(&run);
+        let answers = self.shared.link.batch(&[::redis::Cmd::hmget(meta, &["id", reply::INPUT])]).await?;
         let found = answers.into_iter().next().map(link::read::<Vec<Option<Vec<u8>>>>).transpose()?;
         let mut found = found.unwrap_or_default().into_iter();
         if found.next().flatten().is_none() {
@@ -207,22 +216,22 @@ impl RedisLog {
         input.map_err(|error| LogError::Unreadable { run, what: error.to_string() })
     }
 
-    /// Returns a page from the events in memory if the hub has them, otherwise from the server. Starts
-    /// a subscription for an open run, so that a watcher that catches up is served from memory.
+    /// Returns a page from the hub if it has the events in memory, otherwise from the server. Subscribes
+    /// to an open run, so that a watcher that has caught up is served from memory.
     async fn read_page(&self, run: RunId, after: u64, max: usize) -> Result<Page, LogError> {
         let known = self.hub.known(&run);
-        let is_heard = known.is_some();
+        let is_subscribed = known.is_some();
         if let Some(page) = known.and_then(|entry| entry.read(after, max)) {
             return Ok(page);
         }
-        let (keys, max) = (&self.desk.keys, max.min(READ_MAX));
+        let (keys, max) = (&self.shared.keys, max.min(READ_MAX));
         let call =
             Call::default().key(keys.meta(&run)).key(keys.events(&run)).arg(after.min(LARGEST)).arg(max);
-        let mut reply: Reply = self.desk.link.script(&self.desk.scripts.read, &call).await?;
+        let mut reply: Reply = self.shared.link.script(&self.shared.scripts.read, &call).await?;
         match reply.word.as_str() {
             "ok" => {
                 let (head, closed): (u64, u8) = (reply.next()?, reply.next()?);
-                if closed == 0 && !is_heard {
+                if closed == 0 && !is_subscribed {
                     self.hub.begin(&run);
                 }
                 Ok(Page { events: reply::events(&run, reply.next()?, max)?, head, closed: closed == 1 })
@@ -233,14 +242,14 @@ impl RedisLog {
     }
 
     /// Records a watcher of this replica in the hash of the run, where the owner reads it.
-    async fn note_watched(&self, run: RunId, until: Timestamp) -> Result<(), LogError> {
-        let call = Call::default().key(self.desk.keys.meta(&run)).arg(until.0);
-        let reply: Reply = self.desk.link.script(&self.desk.scripts.watched, &call).await?;
+    async fn record_watched(&self, run: RunId, until: Timestamp) -> Result<(), LogError> {
+        let call = Call::default().key(self.shared.keys.meta(&run)).arg(until.0);
+        let reply: Reply = self.shared.link.script(&self.shared.scripts.watched, &call).await?;
         if reply.word == "ok" { Ok(()) } else { Err(reply.refusal(&run, 0)) }
     }
 
-    /// Claims, extends or releases a key. The end of a claim is an expiry of the key, by the clock of
-    /// the server.
+    /// Claims, extends or releases a key. A claim lapses because its key expires, by the clock of the
+    /// server.
     async fn take_claim(
         &self,
         key: String,
@@ -248,23 +257,26 @@ impl RedisLog {
         now: Timestamp,
         until: Timestamp,
     ) -> Result<String, LogError> {
-        let call =
-            Call::default().key(self.desk.keys.claim(&key)).bytes(value.into_bytes()).arg(now.0).arg(until.0);
-        self.desk.link.script(&self.desk.scripts.claim, &call).await
+        let call = Call::default()
+            .key(self.shared.keys.claim(&key))
+            .bytes(value.into_bytes())
+            .arg(now.0)
+            .arg(until.0);
+        self.shared.link.script(&self.shared.scripts.claim, &call).await
     }
 
     /// Removes events below `earliest`. The script keeps the last event.
     async fn trim_run(&self, run: RunId, earliest: u64) -> Result<(), LogError> {
-        let keys = &self.desk.keys;
+        let keys = &self.shared.keys;
         let call = Call::default().key(keys.meta(&run)).key(keys.events(&run)).arg(earliest.min(LARGEST));
-        let reply: Reply = self.desk.link.script(&self.desk.scripts.trim, &call).await?;
+        let reply: Reply = self.shared.link.script(&self.shared.scripts.trim, &call).await?;
         if reply.word == "ok" { Ok(()) } else { Err(reply.refusal(&run, 0)) }
     }
 }
 
 impl RunLog for RedisLog {
     fn reconnects(&self) -> Option<u64> {
-        Some(self.desk.link.broken())
+        Some(self.shared.link.broken())
     }
 
     fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>> {
@@ -334,7 +346,7 @@ impl RunLog for RedisLog {
     }
 
     fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
-        Box::pin(self.note_watched(run.clone(), until))
+        Box::pin(self.record_watched(run.clone(), until))
     }
 
     fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {

@@ -20,7 +20,7 @@ impl RedisLog {
         until: Timestamp,
     ) -> Result<(), LogError> {
         let add = |key: &String| {
-            let key = self.desk.keys.relation(key);
+            let key = self.shared.keys.relation(key);
             let mut expire = ::redis::cmd("PEXPIREAT");
             expire.arg(&key).arg(until.0);
             [Cmd::sadd(&key, run.as_str()), expire]
@@ -30,14 +30,14 @@ impl RedisLog {
 
     /// Removes the run from the set of each key. Redis deletes a set with its last member.
     pub(super) async fn remove_relations(&self, run: RunId, keys: Vec<String>) -> Result<(), LogError> {
-        let remove = |key: &String| Cmd::srem(self.desk.keys.relation(key), run.as_str());
+        let remove = |key: &String| Cmd::srem(self.shared.keys.relation(key), run.as_str());
         self.do_all(&keys.iter().map(remove).collect::<Vec<_>>()).await
     }
 
     /// Returns the runs of each key, in the order of the keys, in one round trip per node.
     pub(super) async fn read_relations(&self, keys: Vec<String>) -> Result<Vec<Vec<RunId>>, LogError> {
-        let ask = |key: &String| Cmd::smembers(self.desk.keys.relation(key));
-        let answers = self.desk.link.batch(&keys.iter().map(ask).collect::<Vec<_>>()).await?;
+        let ask = |key: &String| Cmd::smembers(self.shared.keys.relation(key));
+        let answers = self.shared.link.batch(&keys.iter().map(ask).collect::<Vec<_>>()).await?;
         let runs = |answer| Ok(read::<Vec<String>>(answer)?.into_iter().map(RunId::from).collect());
         answers.into_iter().map(runs).collect()
     }

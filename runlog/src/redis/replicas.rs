@@ -45,14 +45,14 @@ impl RedisLog {
     /// Sends a heartbeat, and releases the leases of silent replicas.
     pub(super) async fn beat_once(&self, silence: Duration) -> Result<usize, LogError> {
         let millis = u64::try_from(silence.as_millis()).unwrap_or(u64::MAX);
-        let call = Call::default().key(self.desk.keys.replicas()).arg(&self.replica).arg(millis);
-        let call = call.arg(self.desk.expiry);
-        let mut reply: Reply = self.desk.link.script(&self.desk.scripts.beat, &call).await?;
+        let call = Call::default().key(self.shared.keys.replicas()).arg(&self.replica).arg(millis);
+        let call = call.arg(self.shared.expiry);
+        let mut reply: Reply = self.shared.link.script(&self.shared.scripts.beat, &call).await?;
         let silent: Vec<String> = reply.next()?;
         let since = self.pulse.note(silence);
         if reply.word == "new" {
             // The first heartbeat, or the server lost its data: check at once which runs are gone.
-            self.hub.ask_all();
+            self.hub.refresh_all();
         }
         if since.elapsed() < silence {
             return Ok(0);
@@ -60,7 +60,7 @@ impl RedisLog {
         let mut released = 0;
         for replica in silent.iter().filter(|replica| **replica != self.replica) {
             released += self.release_runs_of(replica).await?;
-            self.do_all(&[Cmd::zrem(self.desk.keys.replicas(), replica)]).await?;
+            self.do_all(&[Cmd::zrem(self.shared.keys.replicas(), replica)]).await?;
         }
         Ok(released)
     }
@@ -68,11 +68,11 @@ impl RedisLog {
     async fn release_runs_of(&self, replica: &str) -> Result<usize, LogError> {
         let (mut skip, mut held) = (0, Vec::new());
         loop {
-            let page = Cmd::zrange(self.desk.keys.leases(), skip, skip + PAGE - 1);
-            let runs: Vec<String> = read(self.desk.link.batch(&[page]).await?.pop().unwrap_or_default())?;
+            let page = Cmd::zrange(self.shared.keys.leases(), skip, skip + PAGE - 1);
+            let runs: Vec<String> = read(self.shared.link.batch(&[page]).await?.pop().unwrap_or_default())?;
             let runs: Vec<RunId> = runs.into_iter().map(RunId::from).collect();
-            let ask = |run: &RunId| Cmd::hmget(self.desk.keys.meta(run), &["holder", "epoch"]);
-            let answers = self.desk.link.batch(&runs.iter().map(ask).collect::<Vec<_>>()).await?;
+            let ask = |run: &RunId| Cmd::hmget(self.shared.keys.meta(run), &["holder", "epoch"]);
+            let answers = self.shared.link.batch(&runs.iter().map(ask).collect::<Vec<_>>()).await?;
             let is_last = runs.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
             for (run_id, answer) in runs.into_iter().zip(answers) {
                 let (holder, epoch): (Option<String>, Option<u64>) = read(answer)?;
@@ -99,7 +99,7 @@ impl RedisLog {
         }
         self.renew_runs(leases, RELEASED).await?;
         let mut announce = ::redis::cmd("PUBLISH");
-        announce.arg(self.desk.keys.released()).arg("");
+        announce.arg(self.shared.keys.released()).arg("");
         self.do_all(&[announce]).await
     }
 }

@@ -5,7 +5,7 @@
 //! | most scripts | `[word, value…]` | `Reply` |
 //! | the append script | one line per run: `ok 12`, `behind 7`, `fenced` | `Appended` |
 //! | `HMGET` on the hash of a run | the fields of `STATE` | `state` |
-//! | notifications | `E 12 1 2,0,3\n` and the payloads; `H 7 0`, `T 3`, `C 2` | `News` |
+//! | notifications | `E 12 1 2,0,3\n` and the payloads; `H 7 0`, `T 3`, `C 2` | `Notification` |
 //!
 //! An answer of another form is an error of the server's (`strange`), never a panic.
 
@@ -118,11 +118,11 @@ pub(super) const INPUT: &str = "input";
 pub(super) const CHECKPOINT: &str = "checkpoint";
 
 /// The command whose answer [`state`] reads.
-pub(super) fn ask_state(meta: String) -> ::redis::Cmd {
+pub(super) fn state_command(meta: String) -> ::redis::Cmd {
     ::redis::Cmd::hmget(meta, STATE.as_slice())
 }
 
-/// Decodes the answer to [`ask_state`]. Returns `None` if there is no such run.
+/// Decodes the answer to [`state_command`]. Returns `None` if there is no such run.
 pub(super) fn state(answer: &Value) -> Result<Option<RunState>, LogError> {
     let values: Vec<Option<Vec<u8>>> =
         ::redis::from_redis_value_ref(answer).map_err(|_| strange(std::slice::from_ref(answer)))?;
@@ -162,7 +162,7 @@ pub(super) fn note(bytes: &[u8]) -> Result<Arc<serde_json::Value>, CodecError> {
 
 /// A notification on a run's channel.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum News<'m> {
+pub(super) enum Notification<'m> {
     /// Events, the last with this number.
     Events { last: u64, closed: bool, payloads: Vec<&'m [u8]> },
     /// Events that are too large for a notification.
@@ -173,7 +173,7 @@ pub(super) enum News<'m> {
     Controls(usize),
 }
 
-impl<'m> News<'m> {
+impl<'m> Notification<'m> {
     /// Decodes a notification. Returns `None` if it is invalid; a watcher then reads the log.
     pub(super) fn read(message: &'m [u8]) -> Option<Self> {
         let end = message.iter().position(|byte| *byte == b'\n')?;
@@ -208,12 +208,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn news_are_read() {
-        let news = News::read(b"E 12 1 2,0,3\nab\n c");
-        assert_eq!(news, Some(News::Events { last: 12, closed: true, payloads: vec![b"ab", b"", b"\n c"] }));
-        assert_eq!(News::read(b"H 7 0 \n"), Some(News::Head { head: 7, closed: false }));
-        assert_eq!(News::read(b"T 3\n"), Some(News::Epoch(3)));
-        assert_eq!(News::read(b"C 2\n"), Some(News::Controls(2)));
+    fn notifications_are_read() {
+        let notification = Notification::read(b"E 12 1 2,0,3\nab\n c");
+        assert_eq!(
+            notification,
+            Some(Notification::Events { last: 12, closed: true, payloads: vec![b"ab", b"", b"\n c"] })
+        );
+        assert_eq!(Notification::read(b"H 7 0 \n"), Some(Notification::Head { head: 7, closed: false }));
+        assert_eq!(Notification::read(b"T 3\n"), Some(Notification::Epoch(3)));
+        assert_eq!(Notification::read(b"C 2\n"), Some(Notification::Controls(2)));
     }
 
     #[test]
@@ -227,10 +230,10 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_no_news() {
+    fn an_invalid_message_is_no_notification() {
         for message in [&b""[..], b"\n", b"E", b"E 1 0 5\nab", b"E 1 0 1\nab", b"X 1\n", b"C x\n", b"\xff\n"]
         {
-            assert_eq!(News::read(message), None, "{message:?}");
+            assert_eq!(Notification::read(message), None, "{message:?}");
         }
     }
 }

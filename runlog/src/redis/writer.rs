@@ -36,7 +36,7 @@ const WINDOW_BYTES: usize = 4 * 1024 * 1024;
 /// The writer of one run under one lease. Its lock is held from the encoding of an append to its
 /// answer, so the appends of one run are in order.
 #[derive(Debug)]
-pub(super) struct Pen {
+pub(super) struct RunWriter {
     lease: Lease,
     /// The keys of the run's hash and of its stream.
     keys: [String; 2],
@@ -59,19 +59,19 @@ pub(super) struct Kept {
 
 /// The writers of this process.
 #[derive(Debug, Default)]
-pub(super) struct Pens(Mutex<HashMap<RunId, (Lease, SharedPen)>>);
+pub(super) struct RunWriters(Mutex<HashMap<RunId, (Lease, SharedRunWriter)>>);
 
-pub(super) type SharedPen = Arc<tokio::sync::Mutex<Pen>>;
+pub(super) type SharedRunWriter = Arc<tokio::sync::Mutex<RunWriter>>;
 
-impl Pens {
-    fn all(&self) -> MutexGuard<'_, HashMap<RunId, (Lease, SharedPen)>> {
+impl RunWriters {
+    fn all(&self) -> MutexGuard<'_, HashMap<RunId, (Lease, SharedRunWriter)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Creates the writer of a lease that was just taken. It replaces the writer of an earlier lease of
     /// this process.
     pub(super) fn insert(&self, lease: &Lease, head: u64, keys: &Keys) {
-        let pen = Pen {
+        let writer = RunWriter {
             lease: lease.clone(),
             keys: [keys.meta(&lease.run_id), keys.events(&lease.run_id)],
             head,
@@ -80,13 +80,13 @@ impl Pens {
             encoder: Encoder::default(),
             notes: HashMap::new(),
         };
-        let pen = Arc::new(tokio::sync::Mutex::new(pen));
-        self.all().insert(lease.run_id.clone(), (lease.clone(), pen));
+        let writer = Arc::new(tokio::sync::Mutex::new(writer));
+        self.all().insert(lease.run_id.clone(), (lease.clone(), writer));
     }
 
     /// Returns the writer of a lease. Returns `None` if the lease is not held by this process.
-    pub(super) fn get(&self, lease: &Lease) -> Option<SharedPen> {
-        self.all().get(&lease.run_id).filter(|(held, _)| held == lease).map(|(_, pen)| Arc::clone(pen))
+    pub(super) fn get(&self, lease: &Lease) -> Option<SharedRunWriter> {
+        self.all().get(&lease.run_id).filter(|(held, _)| held == lease).map(|(_, writer)| Arc::clone(writer))
     }
 
     /// Removes the writer of a lease. An old lease does not remove the writer of a newer one.
@@ -100,7 +100,7 @@ impl Pens {
 
 /// The parts of the engine that a writer uses.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct Shared {
     pub(super) link: Arc<Link>,
     pub(super) keys: Keys,
     pub(super) scripts: Scripts,
@@ -111,7 +111,7 @@ pub(super) struct Desk {
     pub(super) expiry: u64,
 }
 
-impl Desk {
+impl Shared {
     /// Returns the call of the script for that many appends, up to its keys.
     pub(super) fn append_command(&self, appends: usize) -> Cmd {
         let mut command = ::redis::cmd("EVALSHA");
@@ -125,9 +125,9 @@ impl Desk {
     }
 }
 
-impl Pen {
+impl RunWriter {
     /// Stores a note of the run.
-    pub(super) async fn annotate(&mut self, desk: &Desk, note: &Note) -> Result<(), LogError> {
+    pub(super) async fn annotate(&mut self, shared: &Shared, note: &Note) -> Result<(), LogError> {
         let run = &self.lease.run_id;
         let unwritable = |what: String| LogError::Unreadable { run: run.clone(), what };
         let bytes = encode_value(note.value()).map_err(|error| unwritable(error.to_string()))?;
@@ -136,17 +136,23 @@ impl Pen {
             Note::Checkpoint(_) => CHECKPOINT,
         };
         let weight = count(value_weight(note.value()));
-        self.write_note(desk, field, weight, &bytes).await?;
+        self.write_note(shared, field, weight, &bytes).await?;
         self.notes.insert(field, (weight, bytes));
         Ok(())
     }
 
     /// Calls the script. An equal value is accepted without effect, so a retry is harmless.
-    async fn write_note(&self, desk: &Desk, field: &str, weight: u64, bytes: &[u8]) -> Result<(), LogError> {
-        let (run, max) = (&self.lease.run_id, desk.limits.bytes_per_run);
-        let call = Call::default().key(desk.keys.meta(run)).arg(self.lease.epoch).arg(field);
+    async fn write_note(
+        &self,
+        shared: &Shared,
+        field: &str,
+        weight: u64,
+        bytes: &[u8],
+    ) -> Result<(), LogError> {
+        let (run, max) = (&self.lease.run_id, shared.limits.bytes_per_run);
+        let call = Call::default().key(shared.keys.meta(run)).arg(self.lease.epoch).arg(field);
         let call = call.bytes(bytes.to_vec()).arg(weight).arg(max);
-        let reply: Reply = desk.link.script(&desk.scripts.annotate, &call).await?;
+        let reply: Reply = shared.link.script(&shared.scripts.annotate, &call).await?;
         match reply.word.as_str() {
             "ok" => Ok(()),
             "bytes" => {
@@ -179,16 +185,16 @@ impl Pen {
     /// Writes a batch, after the events before it that the log lost.
     pub(super) async fn write(
         &self,
-        desk: &Desk,
+        shared: &Shared,
         first: u64,
         batch: &[Kept],
         closing: Option<Timestamp>,
         deadline: Instant,
     ) -> Result<u64, LogError> {
         loop {
-            match self.call(desk, first, batch, closing, deadline).await? {
+            match self.call(shared, first, batch, closing, deadline).await? {
                 Appended::Head(head) => return Ok(head),
-                Appended::Refused(word) => return Err(self.refusal(&word, desk)),
+                Appended::Refused(word) => return Err(self.refusal(&word, shared)),
                 // The server came back without its last seconds: it ends at `behind`, and this writer got
                 // acknowledgements up to `self.head`. The events between are in the window, unless more was
                 // lost than it holds.
@@ -198,14 +204,14 @@ impl Pen {
                     let missing = (behind + 1).checked_sub(start).and_then(|skip| usize::try_from(skip).ok());
                     let lost = LogError::Lost { run: self.lease.run_id.clone(), from: behind + 1 };
                     for (field, (weight, bytes)) in &self.notes {
-                        self.write_note(desk, field, *weight, bytes).await?;
+                        self.write_note(shared, field, *weight, bytes).await?;
                     }
                     let missing: Vec<Kept> = self.window.iter().skip(missing.ok_or(lost)?).cloned().collect();
                     // Only this writer appends under its epoch, so the log then ends where the batch starts, unless
                     // the server lost events again.
-                    let again = self.call(desk, behind + 1, &missing, None, deadline).await?;
+                    let again = self.call(shared, behind + 1, &missing, None, deadline).await?;
                     if let Appended::Refused(word) = again {
-                        return Err(self.refusal(&word, desk));
+                        return Err(self.refusal(&word, shared));
                     }
                 }
             }
@@ -215,17 +221,17 @@ impl Pen {
     /// Calls the script for this run alone, and retries it until `deadline`.
     async fn call(
         &self,
-        desk: &Desk,
+        shared: &Shared,
         first: u64,
         batch: &[Kept],
         closing: Option<Timestamp>,
         deadline: Instant,
     ) -> Result<Appended, LogError> {
-        let mut command = desk.append_command(1);
+        let mut command = shared.append_command(1);
         self.add_keys(&mut command);
-        desk.add_limits(&mut command);
+        shared.add_limits(&mut command);
         self.add_append(&mut command, first, batch, closing);
-        let answer = desk.link.run_script(&desk.scripts.append, &command, self.key(), deadline).await?;
+        let answer = shared.link.run_script(&shared.scripts.append, &command, self.key(), deadline).await?;
         let line: String = read(answer)?;
         Appended::read(&line).ok_or_else(|| strange(&[]))
     }
@@ -261,8 +267,8 @@ impl Pen {
     }
 
     /// Returns the error of an append that the script refused.
-    pub(super) fn refusal(&self, word: &str, desk: &Desk) -> LogError {
-        let (run, limits) = (self.lease.run_id.clone(), &desk.limits);
+    pub(super) fn refusal(&self, word: &str, shared: &Shared) -> LogError {
+        let (run, limits) = (self.lease.run_id.clone(), &shared.limits);
         match word {
             "events" => {
                 let max = limits.events_per_run;

@@ -7,12 +7,12 @@ use aqueduct_runlog::{LogError, LogScope, Note, Refused, position_event};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{GoesOn, LOG_PAUSE, Machine};
+use super::{LOG_PAUSE, Machine, Resumable};
 use crate::extension::OF_EXTENSION;
 use crate::publish::adopt::Publication;
 
 /// Returns the value that the extension of a run stored in its checkpoint; null if there is none.
-pub(crate) fn left_by_extension(checkpoint: &Checkpoint) -> Value {
+pub(crate) fn extension_value(checkpoint: &Checkpoint) -> Value {
     checkpoint.0.get(OF_EXTENSION).cloned().unwrap_or_default()
 }
 
@@ -27,7 +27,7 @@ impl Machine<'_> {
         if ready.is_empty() || self.lost.is_cancelled() {
             return;
         }
-        self.note_end(&ready);
+        self.record_outcome(&ready);
         self.drive.runs.metrics().count_events(ready.len());
         let begun_at = self.observe(&ready);
         let mut result = self.log(ready).await;
@@ -41,7 +41,7 @@ impl Machine<'_> {
             self.context.handle_failure(RunFailure::new(RunFailure::LIMIT_EXCEEDED, error.to_string()));
             let mut ready = std::mem::take(events);
             ready.extend(std::iter::from_fn(|| self.context.poll_event()));
-            self.note_end(&ready);
+            self.record_outcome(&ready);
             self.observe(&ready);
             result = self.log(ready).await;
         }
@@ -83,20 +83,20 @@ impl Machine<'_> {
             return;
         }
         let lease = &self.drive.lease;
-        let left = self.drive.extension.as_ref().and_then(|extension| extension.checkpoint());
-        if let (Some(left), Some(object)) = (left, checkpoint.0.as_object_mut()) {
-            object.insert(OF_EXTENSION.to_owned(), left);
+        let value = self.drive.extension.as_ref().and_then(|extension| extension.checkpoint());
+        if let (Some(value), Some(object)) = (value, checkpoint.0.as_object_mut()) {
+            object.insert(OF_EXTENSION.to_owned(), value);
         }
         let agent = self.drive.agent.agent();
-        let goes_on = match agent {
-            Some(agent) if agent.can_hand_over(&checkpoint) => GoesOn::Anywhere,
-            Some(agent) if agent.can_resume(&checkpoint) => GoesOn::IfLost,
-            None if Publication::of(&checkpoint.0).is_some() => GoesOn::Anywhere,
-            _ => GoesOn::HereAlone,
+        let resumable = match agent {
+            Some(agent) if agent.can_hand_over(&checkpoint) => Resumable::Yes,
+            Some(agent) if agent.can_resume(&checkpoint) => Resumable::IfOwnerEnds,
+            None if Publication::of(&checkpoint.0).is_some() => Resumable::Yes,
+            _ => Resumable::No,
         };
         let note = Note::Checkpoint(Arc::new(checkpoint.0));
         match self.annotate(note).await {
-            Ok(()) => self.goes_on = goes_on,
+            Ok(()) => self.resumable = resumable,
             Err(error) => {
                 tracing::warn!(run = lease.run_id.as_str(), %error, "the run cannot go on at another replica");
                 if matches!(error, LogError::Fenced { .. } | LogError::Closed(_)) {
@@ -173,7 +173,7 @@ impl Machine<'_> {
     }
 
     /// Records the outcome of a terminal event, for metrics.
-    fn note_end(&mut self, events: &[BlockEvent]) {
+    fn record_outcome(&mut self, events: &[BlockEvent]) {
         match events.last() {
             Some(BlockEvent::RunFinished(end)) => self.outcome = format!("{:?}", end.outcome).to_lowercase(),
             Some(BlockEvent::RunFailed(end)) => {

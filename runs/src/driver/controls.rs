@@ -86,8 +86,8 @@ impl<'d> Controls<'d> {
             if !waits.is_stopping && Pin::new(cancelled).poll(cx).is_ready() {
                 return Poll::Ready(Interruption::Cancelled);
             }
-            if let Poll::Ready(heard) = messages.as_mut().poll(cx) {
-                return Poll::Ready(Interruption::Messages(heard));
+            if let Poll::Ready(messages) = messages.as_mut().poll(cx) {
+                return Poll::Ready(Interruption::Messages(messages));
             }
             if clock.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Interruption::Deadline);

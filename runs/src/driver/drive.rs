@@ -1,4 +1,4 @@
-//! [`Drive`]: a run to drive, from the connection of its source to the last request to its agent.
+//! [`Drive`]: the task of one run, from the connection of its source to the end of the agent's stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::suspend::Suspension;
 
 /// The time for which the stream of an agent is polled after the end of its run, so that the agent
 /// can send its remote side a last request, for example a cancel.
-const GOODBYE: Duration = Duration::from_secs(10);
+const FINISH_WAIT: Duration = Duration::from_secs(10);
 
 /// A run to drive.
 pub(crate) struct Drive {
@@ -78,7 +78,7 @@ impl Drive {
         if outcome == HANDED_OVER {
             self.release().await;
         }
-        let suspension = self.kept(suspension, &outcome).await;
+        let suspension = self.confirm_suspension(suspension, &outcome).await;
         if suspension.is_none() {
             self.end();
         }
@@ -96,8 +96,8 @@ impl Drive {
             suspension.hold(&self, &mut input).await;
             self.end();
         }
-        if self.tells_agent(&outcome) {
-            self.say_goodbye(input).await;
+        if self.cancels_agent(&outcome) {
+            self.finish_agent(input).await;
         }
     }
 
@@ -109,8 +109,8 @@ impl Drive {
         }
     }
 
-    /// Returns the suspension if the log holds its interrupts; withdraws it otherwise.
-    async fn kept(&self, suspension: Option<Suspension>, outcome: &str) -> Option<Suspension> {
+    /// Returns the suspension if the log holds the end of the run with its interrupts; otherwise withdraws the suspension.
+    async fn confirm_suspension(&self, suspension: Option<Suspension>, outcome: &str) -> Option<Suspension> {
         let suspension = suspension?;
         if outcome != INTERRUPTED {
             suspension.withdraw(&self.runs).await;
@@ -122,8 +122,9 @@ impl Drive {
         Some(suspension)
     }
 
-    /// Returns `true` if the agent is cancelled after the run: no other replica continues its work.
-    fn tells_agent(&self, outcome: &str) -> bool {
+    /// Returns `true` if the agent is cancelled after the end of the run. Returns `false` if another replica needs its
+    /// work.
+    fn cancels_agent(&self, outcome: &str) -> bool {
         match outcome {
             TAKEN_OVER | HANDED_OVER => false,
             LOG_LOST => self.runs.setup().settings.on_log_loss == OnLogLoss::Cancel,
@@ -136,13 +137,13 @@ impl Drive {
         if let Err(error) = self.runs.run_log().release(vec![self.lease.clone()]).await {
             tracing::warn!(run = self.lease.run_id.as_str(), %error, "the lease was not released: it lapses");
         }
-        self.handle.leave();
+        self.handle.mark_handed_over();
     }
 
-    /// Cancels the agent after the end of its run, and polls its stream to the end within [`GOODBYE`].
-    async fn say_goodbye(&self, input: Input) {
+    /// Cancels the agent after the end of its run, and polls its stream to the end within [`FINISH_WAIT`].
+    async fn finish_agent(&self, input: Input) {
         self.request.cancel.cancel();
-        if tokio::time::timeout(GOODBYE, input.finish()).await.is_err() {
+        if tokio::time::timeout(FINISH_WAIT, input.finish()).await.is_err() {
             tracing::warn!(run = self.lease.run_id.as_str(), "the agent did not finish in time");
         }
     }

@@ -49,7 +49,7 @@ impl Input {
     }
 
     /// Sets the receiver of lane events; keeps the current one for `None`.
-    pub(crate) fn listen(&mut self, lanes: Option<LaneEvents>) {
+    pub(crate) fn set_lanes(&mut self, lanes: Option<LaneEvents>) {
         self.lanes = lanes.or_else(|| self.lanes.take());
     }
 

@@ -9,7 +9,7 @@ use aqueduct_core::{RunFailure, Timestamp};
 use aqueduct_runlog::{Control, LogError, LogScope};
 use tokio::time::Instant;
 
-use super::{GoesOn, HANDED_OVER, LOG_LOST, LOG_PAUSE, Machine, TAKEN_OVER, elapsed};
+use super::{HANDED_OVER, LOG_LOST, LOG_PAUSE, Machine, Resumable, TAKEN_OVER, elapsed};
 use crate::leaving::Stage;
 use crate::settings::OnDisconnect;
 use crate::takeover::GATEWAY_LOST;
@@ -25,7 +25,7 @@ impl<'d> Machine<'d> {
     pub(super) fn stop(&mut self) {
         self.is_stopping = true;
         self.deadline = Instant::now() + CANCEL_WAIT;
-        // The sub-agents of the run are cancelled for every reason.
+        // The token of the handle cancels the sub-agents, that of the request the agent.
         self.drive.handle.cancel_token().cancel();
         self.drive.request.cancel.cancel();
     }
@@ -48,7 +48,7 @@ impl<'d> Machine<'d> {
                     }
                 }
                 if is_cancelled && !self.is_stopping {
-                    tracing::info!(run, "cancelled by its owner at another replica");
+                    tracing::info!(run, "the run is cancelled through another replica");
                     self.stop();
                 }
             }
@@ -60,15 +60,16 @@ impl<'d> Machine<'d> {
         }
     }
 
-    /// Stops driving a run that another replica owns: writes nothing more and releases the agent.
-    pub(super) fn leave(&mut self) {
+    /// Stops driving a run that another replica has taken over, without cancelling the agent's work.
+    pub(super) fn stop_driving(&mut self) {
         self.stop_writing(TAKEN_OVER);
     }
 
-    /// Ends the driver but not the run: writes nothing more.
+    /// Stops the driver without ending the run in the log: no further event is appended.
     pub(super) fn stop_writing(&mut self, outcome: &str) {
         outcome.clone_into(&mut self.outcome);
         self.lost.cancel();
+        // Ends the loop of the driver. The failure is never appended, because `lost` is cancelled.
         self.context.handle_failure(RunFailure::new(TAKEN_OVER, "the run is not driven here any more"));
     }
 
@@ -76,8 +77,8 @@ impl<'d> Machine<'d> {
     /// while the lease was lost says nothing about the run, which another replica drives.
     pub(super) fn handle_log_error(&mut self, error: &LogError) {
         match error {
-            LogError::Fenced { .. } | LogError::Closed(_) => self.leave(),
-            _ if self.lost.is_cancelled() => self.leave(),
+            LogError::Fenced { .. } | LogError::Closed(_) => self.stop_driving(),
+            _ if self.lost.is_cancelled() => self.stop_driving(),
             _ => self.stop_writing(LOG_LOST),
         }
     }
@@ -89,12 +90,12 @@ impl<'d> Machine<'d> {
             return;
         }
         let is_last = stage == Stage::LastCall;
-        let can_go = match self.goes_on {
-            GoesOn::HereAlone => false,
-            GoesOn::IfLost => is_last,
-            GoesOn::Anywhere => is_last || !self.drive.handle.is_fed(),
+        let can_hand_over = match self.resumable {
+            Resumable::No => false,
+            Resumable::IfOwnerEnds => is_last,
+            Resumable::Yes => is_last || !self.drive.handle.has_lane_senders(),
         };
-        if can_go && self.drive.runs.scope() > LogScope::Process {
+        if can_hand_over && self.drive.runs.scope() > LogScope::Process {
             self.stop_writing(HANDED_OVER);
         } else if is_last {
             self.drive.handle.cancel_token().cancel();
@@ -144,12 +145,12 @@ impl<'d> Machine<'d> {
     }
 
     /// Returns `true` if the caller that started the run has already disconnected. A published run starts without watchers.
-    pub(super) fn was_left(&self) -> bool {
+    pub(super) fn is_caller_gone(&self) -> bool {
         !self.drive.agent.is_published() && self.is_unwatched()
     }
 
-    /// Returns `true` if the run has no watchers. A run with a record always counts as watched: its surface finds it
-    /// again by the record.
+    /// Returns `true` if the run has no watchers. A run with a record always counts as watched: the surface that stored the
+    /// record uses it to find the run again.
     pub(super) fn is_unwatched(&self) -> bool {
         self.drive.request.input.record.is_none() && self.drive.handle.is_unwatched()
     }

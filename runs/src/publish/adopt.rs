@@ -302,7 +302,7 @@ impl Runs {
             thread: meta.thread_id.clone(),
             state: Mutex::new(state),
             replies: watch::Sender::new(stored.replies),
-            turns: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
             // Apart from the mailboxes of other replicas.
             boxes: AtomicU64::new(u64::try_from(self.now().0).unwrap_or_default()),
             surface: PUBLISH,

@@ -15,7 +15,8 @@ use crate::runs::Runs;
 pub(super) struct PublisherIngest {
     runs: Runs,
     published: Arc<Published>,
-    turn: u64,
+    /// The number of this connection among those of the publication.
+    connection: u64,
     acknowledged: u64,
     finished: bool,
     /// Replies that this publisher has received.
@@ -25,9 +26,9 @@ pub(super) struct PublisherIngest {
 impl PublisherIngest {
     /// Registers one more publisher of the run.
     pub(super) async fn new(runs: Runs, published: Arc<Published>) -> Self {
-        let turn = published.turns.fetch_add(1, Ordering::Relaxed) + 1;
+        let connection = published.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let acknowledged = published.state.lock().await.acknowledged;
-        Self { runs, published, turn, acknowledged, finished: false, given: Vec::new() }
+        Self { runs, published, connection, acknowledged, finished: false, given: Vec::new() }
     }
 
     /// Decodes a payload in order and sends its events to the run.
@@ -112,12 +113,12 @@ impl Drop for PublisherIngest {
             return;
         }
         let (runs, published) = (self.runs.clone(), Arc::clone(&self.published));
-        let turn = self.turn;
+        let connection = self.connection;
         // Without a runtime the process is ending.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             tokio::time::sleep(published.agent.options().grace).await;
-            if published.turns.load(Ordering::Relaxed) == turn {
+            if published.connections.load(Ordering::Relaxed) == connection {
                 let mut state = published.state.lock().await;
                 state.out = None;
                 state.mailbox = None;

@@ -137,7 +137,7 @@ impl Courier {
     /// Delivers the notifications of a turn. Returns the state in which it ended; an active one if its run is gone.
     async fn carry_turn(&mut self, turn: usize, run: &LoggedRun, told: &mut Told) -> StateClass {
         let (task, context) = (&self.wish.config.task_id, &run.context_id);
-        let mut maker = Items::new(&self.shared().config, task, context);
+        let mut converter = Items::new(&self.shared().config, task, context);
         let (mut items, mut last) = (Vec::new(), 0);
         let mut events = self.log.events(self.record.owner(), &run.id, last);
         loop {
@@ -156,7 +156,7 @@ impl Courier {
             // body. The log has no times of single events, so statuses before the end have that of the opening.
             let ended = if is_end { self.find(turn).await.ok().flatten() } else { None };
             let at = format(ended.and_then(|run| run.closed_at).unwrap_or(run.opened_at));
-            maker.convert(&event.event, &mut items);
+            converter.convert(&event.event, &mut items);
             let bodies = self.bodies(items.drain(..), &at, told);
             // Events up to the saved position are folded, and not delivered again. The position is saved after
             // the delivery: a courier that dies in between delivers the event twice, never not at all.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{EmittedText, Key, Owner, Span, TextSpans};
+use super::{CallParent, EmittedText, Key, Span, TextSpans};
 use crate::event::{BlockEvent, BlockHead, EndReason, SpanKind};
 use crate::fingerprint::hash_text;
 use crate::stream::outlet::Outlet;
@@ -16,12 +16,12 @@ impl TextSpans {
             BlockEvent::BlockDelta { block, delta } => {
                 if let Some(span) = self.span_of(block) {
                     span.emitted.complete = false;
-                    span.emitted.print.push(delta);
+                    span.emitted.fingerprint.push(delta);
                 }
             }
             BlockEvent::ThinkingEncrypted { block, value } => {
                 if let Some(span) = self.span_of(block) {
-                    span.emitted.sealed = Some(hash_text(value));
+                    span.emitted.encrypted_hash = Some(hash_text(value));
                 }
             }
             BlockEvent::BlockEnded { block, reason } => self.restore_end(block, *reason, out),
@@ -30,17 +30,17 @@ impl TextSpans {
     }
 
     /// Restores the parent of an emitted call.
-    pub(in crate::stream) fn restore_owner(&mut self, head: &BlockHead, out: &Outlet) {
+    pub(in crate::stream) fn restore_parent(&mut self, head: &BlockHead, out: &Outlet) {
         let Some(message) = head.origin.message_id.as_ref() else { return };
         match &head.parent {
             Some(parent) if parent.as_bytes() == message.as_bytes() && !self.messages.contains(message) => {
                 self.messages.insert(
                     message.clone(),
-                    Owner::Reserved(parent.clone()),
+                    CallParent::Reserved(parent.clone()),
                     out.limits.remembered_blocks,
                 );
             }
-            _ => self.note_call(head, out),
+            _ => self.record_call(head, out),
         }
     }
 
@@ -49,8 +49,8 @@ impl TextSpans {
         let earlier = self.memory.remove(&key).filter(|_| head.continues.is_some());
         let emitted = EmittedText { block: Some(head.id.clone()), ..earlier.unwrap_or_default() };
         if let (SpanKind::Text, Channel::Answer, Some(message)) = (head.kind, head.channel, &key.message_id) {
-            let owner = Owner::Text(head.id.clone());
-            self.messages.insert(message.clone(), owner, out.limits.remembered_blocks);
+            let parent = CallParent::Text(head.id.clone());
+            self.messages.insert(message.clone(), parent, out.limits.remembered_blocks);
         }
         let span = Span { head: Arc::clone(head), opened: out.next_opened(), emitted, key };
         if span.key.track.as_str().is_empty() {

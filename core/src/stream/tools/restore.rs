@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Answered, CallKey, ToolCalls, result_print};
+use super::{Answered, CallKey, ToolCalls, result_hash};
 use crate::event::{BlockEvent, BlockHead, EndReason, ToolResultEvent};
 use crate::fingerprint::JsonFingerprint;
 use crate::id::{MessageId, ToolCallId};
@@ -16,9 +16,9 @@ impl ToolCalls {
             BlockEvent::BlockStarted(head) => self.restore_start(head, out),
             BlockEvent::BlockDelta { block, delta } => {
                 if let Some(call) = self.call_of(&block.tool_call_id()) {
-                    call.print.push(delta);
+                    call.fingerprint.push(delta);
                 } else if let Some(answered) = self.answered_of(block) {
-                    answered.print.push(delta);
+                    answered.fingerprint.push(delta);
                 }
             }
             // The call continues with other arguments.
@@ -35,14 +35,14 @@ impl ToolCalls {
 
     /// Restores an emitted result.
     pub(in crate::stream) fn restore_result(&mut self, result: &ToolResultEvent, out: &Outlet) {
-        self.note_result(result, out.limits.remembered_blocks);
+        self.record_result(result, out.limits.remembered_blocks);
         let unanswered = self.key_by_call(&result.call_id);
         let call = unanswered.as_ref().and_then(|key| self.remove_unanswered(key));
         let earlier = || self.answered.iter().find(|(_, answered)| answered.call_id == result.call_id);
-        let (key, print, head) = if let (Some(key), Some(call)) = (unanswered, call) {
-            (key, call.print, call.head)
+        let (key, fingerprint, head) = if let (Some(key), Some(call)) = (unanswered, call) {
+            (key, call.fingerprint, call.head)
         } else if let Some((key, earlier)) = earlier() {
-            (key.clone(), earlier.print.clone(), earlier.head.clone())
+            (key.clone(), earlier.fingerprint.clone(), earlier.head.clone())
         } else {
             let given = result.origin.tool_call_id.clone();
             let key = CallKey::Given(given.unwrap_or_else(|| result.call_id.clone()));
@@ -52,8 +52,8 @@ impl ToolCalls {
             call_id: result.call_id.clone(),
             head,
             name: result.tool_name.clone(),
-            print,
-            result: result_print(&result.output, result.is_error),
+            fingerprint,
+            result_hash: result_hash(&result.output, result.is_error),
         };
         self.answered.insert(key, answered, out.limits.remembered_blocks);
     }
@@ -61,13 +61,13 @@ impl ToolCalls {
     fn restore_start(&mut self, head: &Arc<BlockHead>, out: &mut Outlet) {
         let replaced = head.replaces.as_ref().map(|id| ToolCallId::new(id.as_bytes().clone()));
         if let Some(call) = replaced.and_then(|id| self.call_of(&id)) {
-            call.print = JsonFingerprint::default();
+            call.fingerprint = JsonFingerprint::default();
             call.head = Some(Arc::clone(head));
             return;
         }
         let given = head.origin.tool_call_id.clone().filter(|_| head.replaces.is_some());
         if let Some(answered) = given.and_then(|id| self.answered.get_mut(&CallKey::Given(id))) {
-            answered.print = JsonFingerprint::default();
+            answered.fingerprint = JsonFingerprint::default();
             answered.head = Some(Arc::clone(head));
             return;
         }
@@ -86,7 +86,7 @@ impl ToolCalls {
         self.by_arrival.insert(call.arrival, key.clone());
         self.unanswered.insert(key, call);
         self.open += 1;
-        self.shed(out.limits.remembered_blocks);
+        self.drop_oldest_ended(out.limits.remembered_blocks);
     }
 
     /// Returns the answered call whose latest block is `head`.

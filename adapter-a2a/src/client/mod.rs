@@ -40,6 +40,7 @@ mod recovery;
 mod sent;
 
 use std::collections::VecDeque;
+use std::mem;
 use std::time::Duration;
 
 use aqueduct_core::{ByteString, SourceEvent};
@@ -53,6 +54,10 @@ pub use attach::{Attachment, is_made_id};
 use overlap::{Overlap, Verdict};
 pub use plan::{Planned, Purpose};
 pub use sent::{SentMessage, SentPage, TasksPage};
+
+/// The queue of events keeps room for so many; the room of a burst is freed once it is polled. Small, because a silent run
+/// holds it for hours (152 bytes per event).
+const KEPT_EVENTS: usize = 8;
 
 /// What the client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,8 +137,6 @@ pub struct TaskClient {
     planned: VecDeque<Planned>,
     /// Events that the driver has not polled.
     events: VecDeque<SourceEvent>,
-    /// The output of the decoder; empty between calls, kept for its capacity.
-    scratch: Vec<SourceEvent>,
 }
 
 impl TaskClient {
@@ -175,13 +178,16 @@ impl TaskClient {
             first_error: None,
             planned: VecDeque::new(),
             events: VecDeque::new(),
-            scratch: Vec::new(),
         }
     }
 
     /// Returns the next event of the task.
     pub fn poll_event(&mut self) -> Option<SourceEvent> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if event.is_none() && self.events.capacity() > KEPT_EVENTS {
+            self.events = VecDeque::new();
+        }
+        event
     }
 
     /// Returns the next request to send. A new stream replaces the old one, which must be dropped before
@@ -250,7 +256,7 @@ impl TaskClient {
 
     /// Handles an item of the stream. The first item of a new subscription is a snapshot that later chunks may overlap.
     fn handle_streamed(&mut self, item: StreamItem<'_>, frame: &ByteString) {
-        let is_new_stream = std::mem::replace(&mut self.state, State::Streaming) == State::Subscribing;
+        let is_new_stream = mem::replace(&mut self.state, State::Streaming) == State::Subscribing;
         match &item {
             StreamItem::Task(task) if is_new_stream => self.overlap = Overlap::of(task),
             StreamItem::Artifact(update) if !self.overlap.is_empty() => match self.overlap.judge(update) {
@@ -270,7 +276,7 @@ impl TaskClient {
                 }
             },
             StreamItem::Status(update) if update.status.state.class() != StateClass::Active => {
-                let is_unsure = std::mem::take(&mut self.is_unsure) || self.overlap.holds_any();
+                let is_unsure = mem::take(&mut self.is_unsure) || self.overlap.holds_any();
                 self.overlap = Overlap::default();
                 if is_unsure {
                     return self.look(Duration::ZERO);
@@ -416,8 +422,10 @@ impl TaskClient {
 
     /// Runs a step of the decoder and queues its events. A settled turn has no planned requests.
     fn decode<R>(&mut self, step: impl FnOnce(&mut Decoder, &mut Vec<SourceEvent>) -> R) -> R {
-        let result = step(&mut self.decoder, &mut self.scratch);
-        self.events.extend(self.scratch.drain(..));
+        // Both conversions keep the buffer: the decoder appends to the queue itself.
+        let mut queue = Vec::from(mem::take(&mut self.events));
+        let result = step(&mut self.decoder, &mut queue);
+        self.events = queue.into();
         if self.is_settled().is_some() {
             self.planned.clear();
         }

@@ -270,7 +270,7 @@ impl Run {
         if outcome == RunOutcome::Interrupted && self.requests.is_empty() {
             // The workflow waits although this run has made no request, so it still waits for those of an earlier run.
             for PendingRequest { source, interrupt, .. } in self.earlier.clone() {
-                self.emit(SourceEvent::InterruptRequested { source, interrupt });
+                self.emit(SourceEvent::InterruptRequested { source, interrupt: Box::new(interrupt) });
             }
         }
         if outcome == RunOutcome::Success && !self.produced {

@@ -244,7 +244,10 @@ impl Lane {
         for question in questions {
             let (interrupt, reply) = self.anchor.run.raise(question);
             let source = self.anchor.source.clone();
-            events.send(SourceEvent::InterruptRequested { source, interrupt }, PATIENCE).await.ok()?;
+            events
+                .send(SourceEvent::InterruptRequested { source, interrupt: Box::new(interrupt) }, PATIENCE)
+                .await
+                .ok()?;
             waiting.push((question.id.clone(), reply));
         }
         let mut replies = Vec::new();

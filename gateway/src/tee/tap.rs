@@ -221,7 +221,7 @@ impl Tap {
                 }
                 SourceEvent::InterruptRequested { interrupt, .. } if self.raises => {
                     self.open();
-                    self.questions.push(interrupt);
+                    self.questions.push(*interrupt);
                 }
                 // The run ends with the interrupt, and its lanes with it.
                 SourceEvent::LaneClosed { source, .. } if source == self.source && self.asks() => {}

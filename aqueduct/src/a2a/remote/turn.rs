@@ -201,9 +201,8 @@ impl FuturesStream for Turn {
             let Some(active) = &mut this.active else { return Poll::Ready(None) };
             let mut is_over = active.client.is_settled().is_some();
             if !is_over {
-                active.take_events(&mut this.events);
-                if !this.events.is_empty() {
-                    continue;
+                if let Some(event) = active.next_event(&mut this.events) {
+                    return Poll::Ready(Some(event));
                 }
                 active.send_planned();
                 is_over = !ready!(active.poll_input(cx));
@@ -262,6 +261,17 @@ impl Active {
             }
             None => Poll::Pending,
         }
+    }
+
+    /// Returns the next decoded event. Events that a checkpoint or a takeover reorders pass through `events`.
+    fn next_event(&mut self, events: &mut VecDeque<SourceEvent>) -> Option<SourceEvent> {
+        if let (true, Dedup::Done(aliases)) = (self.is_checkpointed, &self.dedup) {
+            let mut event = self.client.poll_event()?;
+            aliases.rewrite(&mut event);
+            return Some(event);
+        }
+        self.take_events(events);
+        events.pop_front()
     }
 
     /// Moves decoded events to `events`. The first events of a takeover are all content of the task so far.

@@ -242,7 +242,7 @@ mod tests {
         let mut input = RunInput::prompt("t", "r", "Hi");
         let result = |id: &'static str| {
             let mut message = Message::new(Role::Tool);
-            message.contents.push(ContentBlock::ToolResult(ToolResult {
+            message.contents.push(ContentBlock::from(ToolResult {
                 id: Some(id.into()),
                 name: None,
                 output: ToolOutput::Text("ok".into()),

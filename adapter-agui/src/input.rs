@@ -191,7 +191,7 @@ impl Draft {
                 if let Some(error) = message.error {
                     self.metadata.insert(META_ERROR.to_owned(), Value::from(&*error));
                 }
-                self.contents.push(ContentBlock::ToolResult(ToolResult {
+                self.contents.push(ContentBlock::from(ToolResult {
                     id: Some(ToolCallId::new(message.tool_call_id)),
                     name: None,
                     output: tool_output(message.content),
@@ -207,7 +207,7 @@ impl Draft {
             }
             wire::Message::Reasoning(message) => {
                 self.beside(message.metadata, None, None, message.extra);
-                let (text, encrypted) = (message.content, message.encrypted_value);
+                let (text, encrypted) = (message.content, message.encrypted_value.map(Box::new));
                 self.contents.push(ContentBlock::Thinking(Thinking { text, encrypted }));
                 Role::Assistant
             }

@@ -13,6 +13,9 @@ use serde_json::Value;
 use crate::id::ToolCallId;
 
 /// One piece of an agent's output, or a fragment of one.
+///
+/// The larger and less frequent kinds are boxed: every text delta is moved through the queues of a run at the size of the
+/// largest kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ContentBlock {
     /// Text for the reader.
@@ -20,11 +23,11 @@ pub enum ContentBlock {
     /// Reasoning of the model.
     Thinking(Thinking),
     /// A call of a tool.
-    ToolUse(ToolUse),
+    ToolUse(Box<ToolUse>),
     /// The result of a tool call.
-    ToolResult(ToolResult),
+    ToolResult(Box<ToolResult>),
     /// Content of any other kind, identified by a name.
-    Custom(Custom),
+    Custom(Box<Custom>),
 }
 
 /// Payload of [`ContentBlock::Text`].
@@ -40,7 +43,7 @@ pub struct Thinking {
     /// The reasoning text or a fragment of it. Empty where a provider sends only the encrypted form.
     pub text: ByteString,
     /// The provider's encrypted form (signature, protected data), returned unchanged to the provider in the next turn.
-    pub encrypted: Option<ByteString>,
+    pub encrypted: Option<Box<ByteString>>,
 }
 
 /// Payload of [`ContentBlock::ToolUse`].
@@ -126,7 +129,7 @@ impl ContentBlock {
         name: impl Into<ByteString>,
         arguments: impl Into<ByteString>,
     ) -> Self {
-        Self::ToolUse(ToolUse {
+        Self::from(ToolUse {
             id: Some(ToolCallId::new(id)),
             name: Some(name.into()),
             arguments: arguments.into(),
@@ -135,12 +138,12 @@ impl ContentBlock {
 
     /// Returns a further fragment of the arguments of call `id`.
     pub fn tool_arguments(id: impl Into<ByteString>, arguments: impl Into<ByteString>) -> Self {
-        Self::ToolUse(ToolUse { id: Some(ToolCallId::new(id)), name: None, arguments: arguments.into() })
+        Self::from(ToolUse { id: Some(ToolCallId::new(id)), name: None, arguments: arguments.into() })
     }
 
     /// Returns a successful tool result with plain text.
     pub fn tool_result(id: impl Into<ByteString>, output: impl Into<ByteString>) -> Self {
-        Self::ToolResult(ToolResult {
+        Self::from(ToolResult {
             id: Some(ToolCallId::new(id)),
             output: ToolOutput::Text(output.into()),
             ..ToolResult::default()
@@ -149,7 +152,7 @@ impl ContentBlock {
 
     /// Returns content of any other kind under `name`.
     pub fn custom(name: impl Into<ByteString>, value: Value) -> Self {
-        Self::Custom(Custom { name: name.into(), value })
+        Self::from(Custom { name: name.into(), value })
     }
 
     /// Returns the kind of the block.
@@ -161,6 +164,24 @@ impl ContentBlock {
             Self::ToolResult(_) => BlockKind::ToolResult,
             Self::Custom(_) => BlockKind::Custom,
         }
+    }
+}
+
+impl From<ToolUse> for ContentBlock {
+    fn from(call: ToolUse) -> Self {
+        Self::ToolUse(Box::new(call))
+    }
+}
+
+impl From<ToolResult> for ContentBlock {
+    fn from(result: ToolResult) -> Self {
+        Self::ToolResult(Box::new(result))
+    }
+}
+
+impl From<Custom> for ContentBlock {
+    fn from(content: Custom) -> Self {
+        Self::Custom(Box::new(content))
     }
 }
 

@@ -11,8 +11,56 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::sync::Arc;
 
 use bytestring::ByteString;
+
+/// The conversions and formats of an id type, by its `new` and `as_str`.
+macro_rules! text_impls {
+    ($name:ident) => {
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", self.as_str())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(id: &str) -> Self {
+                Self::new(id)
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(id: String) -> Self {
+                Self::new(id)
+            }
+        }
+
+        impl From<ByteString> for $name {
+            fn from(id: ByteString) -> Self {
+                Self::new(id)
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                self.as_str()
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                self.as_str()
+            }
+        }
+    };
+}
 
 macro_rules! id_type {
     ($($(#[$doc:meta])* $name:ident)+) => {$(
@@ -43,47 +91,7 @@ macro_rules! id_type {
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:?}", self.as_str())
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        impl From<&str> for $name {
-            fn from(id: &str) -> Self {
-                Self(ByteString::from(id))
-            }
-        }
-
-        impl From<String> for $name {
-            fn from(id: String) -> Self {
-                Self(ByteString::from(id))
-            }
-        }
-
-        impl From<ByteString> for $name {
-            fn from(id: ByteString) -> Self {
-                Self(id)
-            }
-        }
-
-        impl Borrow<str> for $name {
-            fn borrow(&self) -> &str {
-                self.as_str()
-            }
-        }
-
-        impl AsRef<str> for $name {
-            fn as_ref(&self) -> &str {
-                self.as_str()
-            }
-        }
+        text_impls! { $name }
     )+};
 }
 
@@ -100,10 +108,35 @@ id_type! {
     ToolCallId
     /// A message as the source names it. Not unique.
     MessageId
-    /// A model response as the source names it. Not unique.
-    ResponseId
     /// An interrupt, unique in its thread.
     InterruptId
+}
+
+/// A model response as the source names it. Not unique.
+///
+/// Half the size of the other ids: all updates of a response carry the same text, so that it is copied once instead of
+/// sliced out of each frame.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ResponseId(Arc<str>);
+
+impl ResponseId {
+    /// Copies an id.
+    pub fn new(id: impl AsRef<str>) -> Self {
+        Self(Arc::from(id.as_ref()))
+    }
+
+    /// Returns the id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+text_impls! { ResponseId }
+
+impl From<Arc<str>> for ResponseId {
+    fn from(id: Arc<str>) -> Self {
+        Self(id)
+    }
 }
 
 /// Returns a copy of `text` in an allocation of its own size.

@@ -78,7 +78,8 @@ mod tests {
     fn interrupts_stay_open_until_an_agent_has_taken_the_reply() {
         let ask = || {
             let interrupt = Interrupt::new("i", "x");
-            let asked = SourceEvent::InterruptRequested { source: Source::root(), interrupt };
+            let asked =
+                SourceEvent::InterruptRequested { source: Source::root(), interrupt: Box::new(interrupt) };
             vec![asked, SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None }]
         };
         let fail = || SourceEvent::Failed(RunFailure::new("unreachable", "no"));

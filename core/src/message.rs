@@ -61,7 +61,7 @@ impl Message {
     /// Returns the tool calls of the message.
     pub fn tool_uses(&self) -> impl Iterator<Item = &ToolUse> {
         self.contents.iter().filter_map(|block| match block {
-            ContentBlock::ToolUse(call) => Some(call),
+            ContentBlock::ToolUse(call) => Some(&**call),
             _ => None,
         })
     }

@@ -60,24 +60,34 @@ impl Turn {
     /// Returns [`Error::ConflictingResponseIds`] if the agent sends a second id and the policy is to reject it. The turn is
     /// unchanged.
     pub fn handle_update(&mut self, mut update: Update) -> Result<Update, Error> {
+        self.assign(&mut update)?;
+        Ok(update)
+    }
+
+    /// Sets the response id of an update to that of the turn, in place.
+    ///
+    /// # Errors
+    ///
+    /// As [`handle_update`](Self::handle_update). The update has lost its response id.
+    pub fn assign(&mut self, update: &mut Update) -> Result<(), Error> {
+        if self.given.is_some() && self.given == self.decided && self.given == update.response_id {
+            return Ok(());
+        }
         let given = update.response_id.take().filter(|id| !id.as_str().is_empty());
         if let Some(second) = &given {
-            let first = self.given.get_or_insert_with(|| second.detached());
+            let first = self.given.get_or_insert_with(|| second.clone());
             if first != second && self.policy == ConflictPolicy::Reject {
-                return Err(Error::ConflictingResponseIds {
-                    first: first.clone(),
-                    second: second.detached(),
-                });
+                return Err(Error::ConflictingResponseIds { first: first.clone(), second: second.clone() });
             }
         }
-        let decided = self.decided.get_or_insert_with(|| given.as_ref().unwrap_or(&self.assigned).detached());
+        let decided = self.decided.get_or_insert_with(|| given.as_ref().unwrap_or(&self.assigned).clone());
         if let Some(given) = given.filter(|given| given != decided) {
             let details = update.details.get_or_insert_default();
             let metadata = Arc::make_mut(details.metadata.get_or_insert_default());
             metadata.insert(META_RESPONSE_ID.to_owned(), given.as_str().into());
         }
         update.response_id = Some(decided.clone());
-        Ok(update)
+        Ok(())
     }
 }
 

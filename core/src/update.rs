@@ -4,6 +4,7 @@
 //! An adapter decodes the source's output and nothing more: it does not open, close or order blocks. The
 //! [`StreamContext`](crate::StreamContext) does.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytestring::ByteString;
@@ -22,25 +23,28 @@ pub struct Timestamp(pub i64);
 
 /// One of several parallel outputs of an agent (interleaved A2A artifacts, for example). Tracks of a lane do not interrupt
 /// each other.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Track(ByteString);
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Track(Option<Arc<str>>);
 
 impl Track {
     /// The track of agents with a single output.
-    pub const MAIN: Self = Self(ByteString::from_static(""));
+    pub const MAIN: Self = Self(None);
 
-    /// Returns a track by name.
-    pub fn new(name: impl Into<ByteString>) -> Self {
-        Self(name.into())
+    /// Copies the name of a track.
+    pub fn new(name: impl AsRef<str>) -> Self {
+        let name = name.as_ref();
+        Self((!name.is_empty()).then(|| Arc::from(name)))
     }
 
     /// Returns the name; empty for [`Track::MAIN`].
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.as_deref().unwrap_or_default()
     }
+}
 
-    pub(crate) fn detached(&self) -> Self {
-        if self.0.is_empty() { Self::MAIN } else { Self(crate::id::detach(&self.0)) }
+impl fmt::Debug for Track {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Track").field(&self.as_str()).finish()
     }
 }
 
@@ -183,7 +187,7 @@ impl Update {
     }
 
     /// Sets the track.
-    pub fn on_track(mut self, track: impl Into<ByteString>) -> Self {
+    pub fn on_track(mut self, track: impl AsRef<str>) -> Self {
         self.track = Track::new(track);
         self
     }
@@ -195,7 +199,7 @@ impl Update {
     }
 
     /// Sets the source's response id.
-    pub fn in_response(mut self, id: impl Into<ByteString>) -> Self {
+    pub fn in_response(mut self, id: impl AsRef<str>) -> Self {
         self.response_id = Some(ResponseId::new(id));
         self
     }
@@ -306,14 +310,14 @@ pub enum SourceEvent {
         /// The agent that spent the tokens.
         source: Source,
         /// The token counts.
-        usage: Usage,
+        usage: Box<Usage>,
     },
     /// The agent waits for a human.
     InterruptRequested {
         /// The agent that waits.
         source: Source,
         /// The question to the human.
-        interrupt: Interrupt,
+        interrupt: Box<Interrupt>,
     },
     /// The run ended without failure.
     Finished {
@@ -346,9 +350,13 @@ impl SourceEvent {
 
     /// Returns an interrupt of the root agent.
     pub fn interrupt(interrupt: Interrupt) -> Self {
-        Self::InterruptRequested { source: Source::root(), interrupt }
+        Self::InterruptRequested { source: Source::root(), interrupt: Box::new(interrupt) }
     }
 }
+
+// Every event of a run is moved through the queues of its source and its driver at the size of the largest variant. A member
+// that makes it larger belongs into a box.
+const _: () = assert!(size_of::<SourceEvent>() <= 152);
 
 impl From<Update> for SourceEvent {
     fn from(update: Update) -> Self {

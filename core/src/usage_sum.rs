@@ -43,7 +43,7 @@ impl UsageSum {
             self.accounts.push(Account {
                 source: source.clone(),
                 settled: Usage::default(),
-                response: response.map(ResponseId::detached),
+                response: response.cloned(),
                 current: usage.clone(),
             });
             return true;
@@ -53,7 +53,7 @@ impl UsageSum {
         } else {
             if account.response.as_ref() != response {
                 account.settled.add(&account.current);
-                account.response = response.map(ResponseId::detached);
+                account.response = response.cloned();
             }
             account.current = usage.clone();
         }

@@ -73,13 +73,13 @@ fn event(op: Op) -> Option<SourceEvent> {
         Op::Call { lane, id, name, arguments, shape } => {
             let name = name.map(|name| format!("tool{}", name % 2).into());
             let tool = ToolUse { id: call(id), name, arguments: arguments.into() };
-            update(lane, ContentBlock::ToolUse(tool), &shape)
+            update(lane, ContentBlock::from(tool), &shape)
         }
         Op::Answer { lane, id, output, progress, shape } => {
             let output =
                 if progress { ToolOutput::Progress(output.into()) } else { ToolOutput::Text(output.into()) };
             let result = ToolResult { id: call(id), output, ..ToolResult::default() };
-            update(lane, ContentBlock::ToolResult(result), &shape)
+            update(lane, ContentBlock::from(result), &shape)
         }
         Op::Custom { lane, shape } => update(lane, ContentBlock::custom("chart", true.into()), &shape),
         Op::Open { lane } => SourceEvent::LaneOpened(source(lane)),
@@ -97,7 +97,7 @@ fn event(op: Op) -> Option<SourceEvent> {
         }
         Op::Ask { lane, id } => {
             let interrupt = Interrupt::new(format!("i{}", id % 3), "input_required");
-            SourceEvent::InterruptRequested { source: source(lane), interrupt }
+            SourceEvent::InterruptRequested { source: source(lane), interrupt: Box::new(interrupt) }
         }
         Op::Finish { interrupted } => {
             let outcome = if interrupted { RunOutcome::Interrupted } else { RunOutcome::Success };

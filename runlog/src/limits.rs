@@ -178,10 +178,10 @@ mod tests {
 
     #[test]
     fn events_weigh_their_content_and_nothing_else() {
-        let seal = Thinking { encrypted: Some("seal".into()), ..Thinking::default() };
+        let seal = Thinking { encrypted: Some(Box::new("seal".into())), ..Thinking::default() };
         let result = |output| {
             let result = ToolResult { id: Some("c".into()), output, ..ToolResult::default() };
-            weight_after(Update::new(ContentBlock::ToolResult(result)))
+            weight_after(Update::new(ContentBlock::from(result)))
         };
         let source = Source::root;
         assert_eq!(weight_after(Update::text("four")), 4);

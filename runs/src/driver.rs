@@ -229,7 +229,7 @@ impl<'d> Machine<'d> {
 
     /// Handles an event of the agent: passes it to the extension, keeps a checkpoint or position for the next append, and
     /// passes all other events to the stream machine, under the response id of the turn.
-    fn handle_event(&mut self, event: SourceEvent) {
+    fn handle_event(&mut self, mut event: SourceEvent) {
         if let Some(extension) = &self.drive.extension {
             extension.observe(&event);
         }
@@ -243,8 +243,7 @@ impl<'d> Machine<'d> {
         if let SourceEvent::Position(position) = event {
             return self.keep_position(position);
         }
-        let (usage, event) = self.turn.place(event);
-        if let Some(usage) = usage {
+        if let Some(usage) = self.turn.place(&mut event) {
             self.handle_placed(usage.into());
         }
         self.handle_placed(event);

@@ -39,6 +39,7 @@ mod recovery;
 mod sent;
 
 use std::collections::VecDeque;
+use std::mem;
 use std::time::Duration;
 
 use aqueduct_core::{ByteString, SourceEvent};
@@ -52,6 +53,10 @@ pub use attach::{Attachment, is_made_id};
 use overlap::{Overlap, Verdict};
 pub use plan::{Planned, Purpose};
 pub use sent::{SentMessage, SentPage, TasksPage};
+
+/// The queue of events keeps room for so many; the room of a burst is freed once it is polled. Small, because a silent run
+/// holds it for hours (152 bytes per event).
+const KEPT_EVENTS: usize = 8;
 
 /// The request or stream that the client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,8 +136,6 @@ pub struct TaskClient {
     planned: VecDeque<Planned>,
     /// Events that the driver has not polled.
     events: VecDeque<SourceEvent>,
-    /// A buffer for the output of the decoder; empty between calls, kept for its capacity.
-    scratch: Vec<SourceEvent>,
 }
 
 impl TaskClient {
@@ -174,19 +177,27 @@ impl TaskClient {
             first_error: None,
             planned: VecDeque::new(),
             events: VecDeque::new(),
-            scratch: Vec::new(),
         }
     }
 
     /// Returns the next event of the task.
     pub fn poll_event(&mut self) -> Option<SourceEvent> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if event.is_none() && self.events.capacity() > KEPT_EVENTS {
+            self.events = VecDeque::new();
+        }
+        event
     }
 
     /// Returns the next request to send. A new stream replaces the old stream, which must be dropped before
     /// [`Purpose::Subscribe`] is sent: the client would attribute frames and the end of the old stream to the new one.
     pub fn poll_request(&mut self) -> Option<Planned> {
-        self.planned.pop_front()
+        let next = self.planned.pop_front();
+        if self.planned.is_empty() {
+            // A turn sends few requests: the room of the queue would be held for nothing.
+            self.planned = VecDeque::new();
+        }
+        next
     }
 
     /// Returns how long to wait for input before [`handle_timeout`](Self::handle_timeout). Returns `None` if no text is
@@ -250,7 +261,7 @@ impl TaskClient {
 
     /// Handles an item of the stream. The first item of a new subscription is a snapshot that later chunks may overlap.
     fn handle_streamed(&mut self, item: StreamItem<'_>, frame: &ByteString) {
-        let is_new_stream = std::mem::replace(&mut self.state, State::Streaming) == State::Subscribing;
+        let is_new_stream = mem::replace(&mut self.state, State::Streaming) == State::Subscribing;
         match &item {
             StreamItem::Task(task) if is_new_stream => self.overlap = Overlap::of(task),
             StreamItem::Artifact(update) if !self.overlap.is_empty() => match self.overlap.judge(update) {
@@ -270,7 +281,7 @@ impl TaskClient {
                 }
             },
             StreamItem::Status(update) if update.status.state.class() != StateClass::Active => {
-                let is_unsure = std::mem::take(&mut self.is_unsure) || self.overlap.holds_any();
+                let is_unsure = mem::take(&mut self.is_unsure) || self.overlap.holds_any();
                 self.overlap = Overlap::default();
                 if is_unsure {
                     return self.plan_get(Duration::ZERO);
@@ -417,8 +428,10 @@ impl TaskClient {
 
     /// Runs a step of the decoder and queues its events. A settled turn has no planned requests.
     fn decode<R>(&mut self, step: impl FnOnce(&mut Decoder, &mut Vec<SourceEvent>) -> R) -> R {
-        let result = step(&mut self.decoder, &mut self.scratch);
-        self.events.extend(self.scratch.drain(..));
+        // Both conversions keep the buffer: the decoder appends to the queue itself.
+        let mut queue = Vec::from(mem::take(&mut self.events));
+        let result = step(&mut self.decoder, &mut queue);
+        self.events = queue.into();
         if self.is_settled().is_some() {
             self.planned.clear();
         }

@@ -28,7 +28,10 @@ fn finished(outcome: RunOutcome) -> SourceEvent {
 }
 
 fn asking(reason: &'static str) -> SourceEvent {
-    SourceEvent::InterruptRequested { source: Source::root(), interrupt: Interrupt::new("i", reason) }
+    SourceEvent::InterruptRequested {
+        source: Source::root(),
+        interrupt: Box::new(Interrupt::new("i", reason)),
+    }
 }
 
 #[test]

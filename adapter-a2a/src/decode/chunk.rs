@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-use aqueduct_core::{ContentBlock, MessageId, Mode, Role, SourceEvent, Track, Update};
+use aqueduct_core::{ContentBlock, MessageId, Mode, Role, SourceEvent, Update};
 
 use super::memory::Kind;
 use super::sink::Sink;
@@ -59,14 +59,14 @@ impl Decoder {
         }
         record.touched = self.memory.turn;
         record.push(&chunk.text);
-        let (id, agent) = (id.clone(), record.agent.clone());
+        let (id, track, agent) = (id.clone(), record.track.clone(), record.agent.clone());
         self.memory.tail.push(&id, &chunk.text, self.config.limits.compared_text);
         let source = agent.unwrap_or_else(|| self.source.clone());
         self.keep_open(&id, channel, &source, chunk.last, sink);
         self.note_answer(channel, &chunk.text);
         sink.push(Update {
             source,
-            track: Track::new(id.clone()),
+            track,
             block: ContentBlock::text(sink.share(take_text(chunk))),
             message_id: Some(MessageId::new(id)),
             response_id: self.response_id(),

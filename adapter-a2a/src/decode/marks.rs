@@ -25,7 +25,7 @@ impl Decoder {
         let named = own.filter(|raw| raw.as_str().contains("usage")).and_then(Raw::to_object);
         let Some((key, usage)) = named.and_then(|own| self.config.recognisers.usage(&own)) else { return };
         if self.is_first(&key) {
-            sink.push(SourceEvent::Usage { source: self.source.clone(), usage });
+            sink.push(SourceEvent::Usage { source: self.source.clone(), usage: Box::new(usage) });
         }
     }
 

@@ -3,9 +3,11 @@
 //! A snapshot repeats artifacts and messages; a follow-up turn repeats those of earlier turns. Memory consists of
 //! fingerprints and ids, never texts, and is bounded ([`DecodeLimits`]).
 
+use std::sync::Arc;
+
 use aqueduct_core::fingerprint::{Fingerprint, Relation, hash_text};
 use aqueduct_core::recent::RecentMap;
-use aqueduct_core::{ByteString, Channel, InterruptId, Source};
+use aqueduct_core::{ByteString, Channel, InterruptId, Source, Track};
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
@@ -22,11 +24,12 @@ type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 #[derive(Debug, Clone, Default)]
 pub struct TaskMemory {
     /// The id of the task; empty until an item names it.
-    pub(crate) task_id: ByteString,
+    pub(crate) task_id: Arc<str>,
     /// The id of the context; empty until an item names it.
     pub(crate) context_id: ByteString,
-    /// Records of artifacts by key, oldest first. Bounded by `DecodeLimits::artifacts`.
-    pub(crate) artifacts: IndexMap<ByteString, Record, RandomState>,
+    /// Records of artifacts by key, oldest first. Bounded by `DecodeLimits::artifacts`. Boxed: a map has room for at
+    /// least three, and most tasks have one artifact.
+    pub(crate) artifacts: IndexMap<ByteString, Box<Record>, RandomState>,
     /// Fingerprints of status messages. Bounded by `DecodeLimits::messages`.
     pub(crate) messages: Messages,
     /// Interrupts that the task waits for.
@@ -67,6 +70,8 @@ pub(crate) enum Kind {
 /// The state of an artifact.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
+    /// The track of its text.
+    pub(crate) track: Track,
     /// How later chunks are decoded.
     pub(crate) kind: Kind,
     /// The turn in which the artifact began or was last replaced.
@@ -94,8 +99,9 @@ const RESTATED_SINGLE_BYTES: usize = 32;
 
 impl Record {
     /// Returns the record of an artifact without text.
-    fn new(kind: Kind, turn: u32) -> Self {
+    fn new(track: Track, kind: Kind, turn: u32) -> Self {
         Self {
+            track,
             kind,
             turn,
             touched: turn,
@@ -189,7 +195,7 @@ impl TaskMemory {
     /// Records the task that a follow-up names before the first event does.
     pub(crate) fn expect_task(&mut self, message: &Message<'_>) {
         if !message.task_id.is_empty() {
-            self.task_id = ByteString::from(message.task_id.as_str());
+            self.task_id = Arc::from(message.task_id.as_str());
             self.context_id = ByteString::from(message.context_id.as_str());
         }
     }
@@ -236,12 +242,14 @@ impl TaskMemory {
             self.artifacts.shift_remove_index(0);
         }
         let turn = self.turn;
-        self.artifacts.entry(place.clone()).or_insert_with(|| Record::new(kind, turn))
+        let record = || Box::new(Record::new(Track::new(place), kind, turn));
+        self.artifacts.entry(place.clone()).or_insert_with(record)
     }
 
     /// Returns the answers that this turn has begun or appended to, if they have text, in the order they began.
     pub(crate) fn answers(&self) -> impl Iterator<Item = (&ByteString, &Record)> {
-        self.artifacts.iter().filter(|(_, record)| {
+        let records = self.artifacts.iter().map(|(id, record)| (id, &**record));
+        records.filter(|(_, record)| {
             record.kind == Kind::Words(Channel::Answer)
                 && record.touched == self.turn
                 && !record.text.is_blank()

@@ -327,7 +327,7 @@ impl Decoder {
             return false;
         }
         if self.is_first && !self.memory.task_id.is_empty() {
-            self.memory.task_id = ByteString::from(task_id);
+            self.memory.task_id = Arc::from(task_id);
         }
         !self.is_first && !self.memory.task_id.is_empty()
     }
@@ -336,7 +336,7 @@ impl Decoder {
     fn record_task(&mut self, task_id: &str, context_id: &str, sink: &mut Sink<'_>) {
         let is_new = self.is_first || self.memory.task_id.is_empty();
         if self.memory.task_id.is_empty() {
-            self.memory.task_id = ByteString::from(task_id);
+            self.memory.task_id = Arc::from(task_id);
         }
         if self.memory.context_id.is_empty() {
             self.memory.context_id = ByteString::from(context_id);
@@ -351,9 +351,10 @@ impl Decoder {
 
     /// Returns the ids of the task as metadata.
     fn task_metadata(&self) -> Metadata {
-        let ids = [(TaskRef::TASK_ID, &self.memory.task_id), (TaskRef::CONTEXT_ID, &self.memory.context_id)];
+        let ids =
+            [(TaskRef::TASK_ID, &*self.memory.task_id), (TaskRef::CONTEXT_ID, &*self.memory.context_id)];
         let set = ids.into_iter().filter(|(_, id)| !id.is_empty());
-        set.map(|(key, id)| (key.to_owned(), (&**id).into())).collect()
+        set.map(|(key, id)| (key.to_owned(), id.into())).collect()
     }
 
     /// Returns an update of this agent and task.
@@ -368,7 +369,7 @@ impl Decoder {
     /// Returns the id of the task as response id: a turn is one task.
     fn response_id(&self) -> Option<ResponseId> {
         let has_task = !self.memory.task_id.is_empty();
-        has_task.then(|| ResponseId::new(self.memory.task_id.clone()))
+        has_task.then(|| ResponseId::from(Arc::clone(&self.memory.task_id)))
     }
 
     /// Sets the dialect, for an agent that responds in another version than that of the request.

@@ -99,7 +99,10 @@ impl Decoder {
         }
         self.memory.asked = Some(asked);
         for interrupt in interrupts {
-            sink.push(SourceEvent::InterruptRequested { source: self.source.clone(), interrupt });
+            sink.push(SourceEvent::InterruptRequested {
+                source: self.source.clone(),
+                interrupt: Box::new(interrupt),
+            });
         }
         let is_auth = matches!(state, TaskState::AuthRequired);
         // The user authorises the agent elsewhere, and the agent continues on the same stream.
@@ -254,7 +257,10 @@ impl Decoder {
     /// Emits a held interrupt, because the stream ended: it is pending.
     pub(super) fn ask_again(&mut self, out: &mut Vec<SourceEvent>) {
         for interrupt in std::mem::take(&mut self.held) {
-            out.push(SourceEvent::InterruptRequested { source: self.source.clone(), interrupt });
+            out.push(SourceEvent::InterruptRequested {
+                source: self.source.clone(),
+                interrupt: Box::new(interrupt),
+            });
         }
         self.finish(Settled::Interrupted, out);
     }

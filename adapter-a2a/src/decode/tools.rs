@@ -49,7 +49,7 @@ impl Calls {
         let call = OpenCall { id: id.clone(), folded: fold(&name), name: name.clone(), agent: start.agent };
         self.latest = Some((id.clone(), name.clone()));
         self.open.push_back(call);
-        ContentBlock::ToolUse(ToolUse {
+        ContentBlock::from(ToolUse {
             id: Some(ToolCallId::new(id)),
             name: Some(name),
             arguments: ByteString::from(start.arguments),
@@ -79,7 +79,7 @@ impl Calls {
         };
         let name = call.map(|call| call.name).or_else(|| end.name.map(ByteString::from));
         self.latest = Some((id.clone(), name.clone().unwrap_or_default()));
-        ContentBlock::ToolResult(ToolResult {
+        ContentBlock::from(ToolResult {
             id: Some(ToolCallId::new(id)),
             name,
             output: end.output.unwrap_or_else(|| ToolOutput::Text(ByteString::from(text.trim()))),
@@ -91,7 +91,7 @@ impl Calls {
     /// progress, which does not end the call.
     pub(super) fn output(&self, text: String) -> ContentBlock {
         let (id, name) = self.latest.clone().unzip();
-        ContentBlock::ToolResult(ToolResult {
+        ContentBlock::from(ToolResult {
             id: id.map(ToolCallId::new),
             name,
             output: ToolOutput::Progress(ByteString::from(text)),

@@ -73,7 +73,7 @@ impl MessageDraft {
             BlockEvent::Custom(custom) if aqueduct_core::wellknown::is_internal(&custom.name) => {}
             BlockEvent::Custom(custom) => {
                 let block = Custom { name: custom.name.clone(), value: custom.value.clone() };
-                self.message.parts.extend(input::parts(&[ContentBlock::Custom(block)]));
+                self.message.parts.extend(input::parts(&[ContentBlock::from(block)]));
             }
             BlockEvent::RunFinished(finished) => self.finish(finished.outcome),
             BlockEvent::RunFailed(failed) => {

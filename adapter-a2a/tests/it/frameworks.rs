@@ -130,7 +130,7 @@ fn sub_agents_of_google_adk_have_lanes() {
 fn asked(framework: &str) -> Interrupt {
     let events = decode(&split(&stream(framework, "question").unwrap()), DecodeConfig::root());
     let mut interrupts = events.into_iter().filter_map(|event| match event {
-        SourceEvent::InterruptRequested { interrupt, .. } => Some(interrupt),
+        SourceEvent::InterruptRequested { interrupt, .. } => Some(*interrupt),
         _ => None,
     });
     let first = interrupts.next().expect(framework);

@@ -111,7 +111,7 @@ fn a_delta_is_shared_not_copied() {
 fn a_thought_has_its_span() {
     let sealed = ContentBlock::Thinking(aqueduct_core::block::Thinking {
         text: "".into(),
-        encrypted: Some("s".into()),
+        encrypted: Some(Box::new("s".into())),
     });
     let events = inner(new(), vec![update(ContentBlock::thinking("hm")), update(sealed)]);
     let expected = [
@@ -150,7 +150,7 @@ fn a_call_and_its_result() {
 #[test]
 fn a_structured_result_is_parts_only_where_they_are_known() {
     let answer = |value: Value| {
-        ContentBlock::ToolResult(aqueduct_core::block::ToolResult {
+        ContentBlock::from(aqueduct_core::block::ToolResult {
             id: Some(ToolCallId::from("c1")),
             name: None,
             output: ToolOutput::Json(value),
@@ -356,7 +356,7 @@ fn question() -> Vec<SourceEvent> {
     interrupt.tool_call_id = Some(ToolCallId::from("c1"));
     vec![
         by(&researcher(), ContentBlock::tool_use("c1", "ask", "{}")),
-        SourceEvent::InterruptRequested { source: researcher(), interrupt },
+        SourceEvent::InterruptRequested { source: researcher(), interrupt: Box::new(interrupt) },
         SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None },
     ]
 }
@@ -396,7 +396,7 @@ fn a_question_as_a_text() {
 fn endings() {
     let usage =
         Usage { model: Some("m".into()), input: Some(1), cache_write_input: Some(2), ..Usage::default() };
-    let spent = || SourceEvent::Usage { source: Source::root(), usage: usage.clone() };
+    let spent = || SourceEvent::Usage { source: Source::root(), usage: Box::new(usage.clone()) };
     let cancelled = || vec![spent(), SourceEvent::Finished { outcome: RunOutcome::Cancelled, result: None }];
     assert_eq!(
         ending(new(), cancelled()),

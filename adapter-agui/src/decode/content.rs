@@ -238,7 +238,7 @@ impl Decoder {
             let mut update = message.update(Kind::Thought, ByteString::new());
             update.details = message.details.take().or_else(|| details(value.base));
             if let ContentBlock::Thinking(thinking) = &mut update.block {
-                thinking.encrypted = Some(value.encrypted_value);
+                thinking.encrypted = Some(Box::new(value.encrypted_value));
             }
             self.emit(update);
         }
@@ -334,7 +334,7 @@ impl Decoder {
         let error = result.base.metadata().and_then(|metadata| metadata.get(META_IS_ERROR));
         let is_error = error == Some(&Value::Bool(true));
         self.seen.add_result(&result.tool_call_id, &result.message_id, &result.content, is_error);
-        let block = ContentBlock::ToolResult(ToolResult {
+        let block = ContentBlock::from(ToolResult {
             is_error,
             id: Some(ToolCallId::new(result.tool_call_id)),
             name: None,
@@ -377,7 +377,7 @@ impl Call {
     /// Returns an update that appends `arguments` to the call.
     fn update(&self, id: &ByteString, arguments: ByteString) -> Update {
         let id = Some(ToolCallId::new(id.clone()));
-        let block = ContentBlock::ToolUse(ToolUse { id, name: None, arguments });
+        let block = ContentBlock::from(ToolUse { id, name: None, arguments });
         let mut update = Update::new(block).from_source(&self.source);
         update.track = self.track.clone();
         update.message_id.clone_from(&self.parent);

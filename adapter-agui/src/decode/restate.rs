@@ -192,7 +192,7 @@ impl Decoder {
         }
         let pass_on = known.is_some() || is_error;
         self.seen.add_result(&result.tool_call_id, &result.id, &result.content, is_error);
-        let block = ContentBlock::ToolResult(ToolResult {
+        let block = ContentBlock::from(ToolResult {
             id: Some(ToolCallId::new(result.tool_call_id.clone())),
             name: None,
             output: super::content::output(result.content.clone()),

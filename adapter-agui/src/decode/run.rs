@@ -112,7 +112,7 @@ impl Decoder {
                 for (nth, (tag, value, raw)) in on_interrupts.into_iter().enumerate() {
                     let source = self.lanes.source(tag.as_ref());
                     let interrupt = interrupt::of_custom(&value, raw.as_ref(), &finished.run_id, nth);
-                    self.emit(SourceEvent::InterruptRequested { source, interrupt });
+                    self.emit(SourceEvent::InterruptRequested { source, interrupt: Box::new(interrupt) });
                 }
                 RunOutcome::Interrupted
             }
@@ -123,7 +123,7 @@ impl Decoder {
                     let source = self.lanes.source(interrupt.subagent_run_id.as_ref());
                     let mut interrupt = canonical_interrupt(interrupt);
                     interrupt::find_message(&mut interrupt);
-                    self.emit(SourceEvent::InterruptRequested { source, interrupt });
+                    self.emit(SourceEvent::InterruptRequested { source, interrupt: Box::new(interrupt) });
                 }
                 RunOutcome::Interrupted
             }
@@ -164,7 +164,7 @@ impl Decoder {
     fn report_usage(&mut self, usage: Option<Vec<TokenUsage>>) {
         for usage in usage.into_iter().flatten() {
             let source = aqueduct_core::Source::root();
-            self.emit(SourceEvent::Usage { source, usage: canonical_usage(usage) });
+            self.emit(SourceEvent::Usage { source, usage: Box::new(canonical_usage(usage)) });
         }
     }
 }

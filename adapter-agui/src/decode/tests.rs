@@ -161,7 +161,7 @@ fn a_sealed_thought_stays_one_block() {
     let sealed: Vec<_> = out
         .iter()
         .map(|u| match &u.block {
-            ContentBlock::Thinking(t) => (&*t.text, t.encrypted.as_deref(), u.last),
+            ContentBlock::Thinking(t) => (&*t.text, t.encrypted.as_deref().map(|value| &**value), u.last),
             other => panic!("{other:?}"),
         })
         .collect();

@@ -15,7 +15,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use aqueduct_core::block::{Text, Thinking, ToolResult, ToolUse};
+use aqueduct_core::block::{Text, Thinking};
 use aqueduct_core::{ByteString, ContentBlock, Message, MessageId, Role, RunInput, Source, ToolCallId};
 
 use super::IdMap;
@@ -60,10 +60,10 @@ fn without_views(map: &IdMap, mut messages: Vec<Message>) -> Vec<Message> {
         message.contents.iter_mut().for_each(|block| strip_label(map, label, block));
     }
     let is_view = |block: &ContentBlock| {
-        let (ContentBlock::ToolUse(ToolUse { id, .. }) | ContentBlock::ToolResult(ToolResult { id, .. })) =
-            block
-        else {
-            return false;
+        let id = match block {
+            ContentBlock::ToolUse(call) => &call.id,
+            ContentBlock::ToolResult(result) => &result.id,
+            _ => return false,
         };
         id.as_ref().is_some_and(|id| map.views.contains(id.as_str()))
     };
@@ -132,7 +132,7 @@ fn rename(map: &IdMap, message: &mut Message) -> (bool, bool) {
         // The corrected call follows the one it corrects.
         let mut kept: Vec<_> = std::mem::take(&mut message.contents).into_iter().rev().collect();
         kept.retain(|block| match block {
-            ContentBlock::ToolUse(ToolUse { id: Some(id), .. }) => seen.insert(id.clone()),
+            ContentBlock::ToolUse(call) => call.id.as_ref().is_none_or(|id| seen.insert(id.clone())),
             _ => true,
         });
         message.contents = kept.into_iter().rev().collect();

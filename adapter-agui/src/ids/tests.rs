@@ -254,7 +254,7 @@ fn results_of_a_call_under_another_id_go_home() {
 fn a_question_shown_as_text_and_its_answer_stay_here() {
     let ask = SourceEvent::InterruptRequested {
         source: aqueduct_core::Source::root(),
-        interrupt: Interrupt::new("i1", "confirmation"),
+        interrupt: Box::new(Interrupt::new("i1", "confirmation")),
     };
     let end = SourceEvent::Finished { outcome: aqueduct_core::RunOutcome::Interrupted, result: None };
     let (map, events) = map_of(vec![ask, end], &[]);

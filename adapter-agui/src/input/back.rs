@@ -157,7 +157,7 @@ impl<'a> Back<'a> {
                         content: thought.text.clone(),
                         metadata,
                         subagent_run_id: self.tag.clone(),
-                        encrypted_value: thought.encrypted.clone(),
+                        encrypted_value: thought.encrypted.as_deref().cloned(),
                         extra: self.extra.take(),
                     };
                     self.out.push(wire::Message::Reasoning(message));

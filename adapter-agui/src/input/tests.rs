@@ -294,7 +294,7 @@ fn a_result_with_foreign_parts_is_text() {
             output: ToolOutput::Json(output.clone()),
             ..Default::default()
         };
-        message.contents = vec![ContentBlock::ToolResult(result)];
+        message.contents = vec![ContentBlock::from(result)];
         let mut input = RunInput::prompt("t", "r", "");
         input.messages = vec![message];
         serde_json::to_value(run_agent_input(&input, Dialect::V1_0).messages).unwrap()[0]["content"].clone()

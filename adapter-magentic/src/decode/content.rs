@@ -98,7 +98,7 @@ pub(super) fn citations(content: &Content<'_>) -> Vec<ContentBlock> {
 /// Returns thinking with its sealed form: providers require the seal unchanged when the text is sent back.
 fn thinking<'a>(content: &Content<'_>, line: &ByteString) -> Piece<'a> {
     let text = content.text.as_ref().map(|text| text.share(line)).unwrap_or_default();
-    let encrypted = content.protected_data.as_ref().map(|sealed| sealed.share(line));
+    let encrypted = content.protected_data.as_ref().map(|sealed| Box::new(sealed.share(line)));
     if text.is_empty() && encrypted.is_none() {
         return Piece::Nothing;
     }
@@ -109,7 +109,7 @@ fn thinking<'a>(content: &Content<'_>, line: &ByteString) -> Piece<'a> {
 fn call<'a>(content: &Content<'_>, line: &ByteString) -> Piece<'a> {
     let (arguments, is_object) = arguments(content.arguments, line);
     let name = content.name.as_ref().filter(|name| !name.is_empty()).map(|name| name.share(line));
-    let block = ContentBlock::ToolUse(ToolUse { id: call_id(content, line), name, arguments });
+    let block = ContentBlock::from(ToolUse { id: call_id(content, line), name, arguments });
     // An object cannot be continued.
     Piece::Block { block, whole: is_object }
 }
@@ -120,7 +120,7 @@ fn hosted_call<'a>(content: &Content<'_>, kind: ContentType, line: &ByteString) 
     let fragment = !given.is_empty() && !is_object;
     let arguments = if given.is_empty() { ByteString::from(details(content).to_string()) } else { given };
     let name = Some(hosted_name(content, kind, line));
-    let block = ContentBlock::ToolUse(ToolUse { id: call_id(content, line), name, arguments });
+    let block = ContentBlock::from(ToolUse { id: call_id(content, line), name, arguments });
     Piece::Block { block, whole: !fragment }
 }
 
@@ -136,7 +136,7 @@ fn result<'a>(content: &Content<'_>, line: &ByteString) -> Piece<'a> {
         (None, None, None) => ToolOutput::default(),
     };
     let result = ToolResult { id: call_id(content, line), name: None, output, is_error };
-    Piece::Block { block: ContentBlock::ToolResult(result), whole: true }
+    Piece::Block { block: ContentBlock::from(result), whole: true }
 }
 
 /// Returns the result of a tool that the provider ran, from the first of the fields that the classes use.
@@ -155,7 +155,7 @@ fn hosted_result<'a>(content: &Content<'_>, kind: ContentType, line: &ByteString
         output,
         is_error: content.exception.is_some(),
     };
-    Piece::Block { block: ContentBlock::ToolResult(result), whole: true }
+    Piece::Block { block: ContentBlock::from(result), whole: true }
 }
 
 /// Converts a file. A `data:` URL is split; its bytes are kept as base64.
@@ -194,7 +194,7 @@ fn error<'a>(content: &Content<'_>) -> Piece<'a> {
 /// Converts content without canonical kind to a custom block.
 fn other<'a>(content: &Content<'_>) -> Piece<'a> {
     let name = format!("{}{}", names::CONTENT_PREFIX, &*content.kind);
-    whole(ContentBlock::Custom(Custom { name: name.into(), value: details(content) }))
+    whole(ContentBlock::from(Custom { name: name.into(), value: details(content) }))
 }
 
 /// Returns a block that no later fragment continues.

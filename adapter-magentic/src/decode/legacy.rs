@@ -90,7 +90,7 @@ impl Run {
                 name: name.map(|name| name.share(text)),
                 arguments,
             };
-            self.emit_delta(&source, ContentBlock::ToolUse(call), whole);
+            self.emit_delta(&source, ContentBlock::from(call), whole);
         }
         if line.function_result_id.is_some() || line.function_result.is_some() {
             self.accumulate(|turns| turns.handle_tool(agent));
@@ -103,7 +103,7 @@ impl Run {
             // The class has no field for failures; the framework starts the text of a failure with this word.
             let is_error = matches!(&output, ToolOutput::Text(text) if text.starts_with("Error:"));
             let result = ToolResult { id, name: None, output, is_error };
-            self.emit_delta(&source, ContentBlock::ToolResult(result), true);
+            self.emit_delta(&source, ContentBlock::from(result), true);
         }
     }
 

@@ -106,7 +106,7 @@ impl Run {
         if let Some(details) = response.usage_details
             && let Some(usage) = self.spending.total(executor.unwrap_or_default(), &usage(details))
         {
-            self.emit(SourceEvent::Usage { source: source.clone(), usage });
+            self.emit(SourceEvent::Usage { source: source.clone(), usage: Box::new(usage) });
         }
         if let Some(value) = response.value {
             self.data(&source, channel, value.value());

@@ -142,7 +142,7 @@ impl Run {
         self.record_call(Some(&id), source);
         let (arguments, _) = arguments(call.arguments, &ByteString::new());
         let name = call.name.as_deref().or(call.tool_name.as_deref()).map(ByteString::from);
-        let call = ContentBlock::ToolUse(ToolUse { id: Some(id), name, arguments });
+        let call = ContentBlock::from(ToolUse { id: Some(id), name, arguments });
         self.emit(Update::new(call).from_source(source).snapshot().last().into());
     }
 
@@ -162,7 +162,7 @@ impl Run {
         if self.requests.len() > self.max_requests {
             self.requests.remove(0);
         }
-        self.emit(SourceEvent::InterruptRequested { source: source.clone(), interrupt });
+        self.emit(SourceEvent::InterruptRequested { source: source.clone(), interrupt: Box::new(interrupt) });
     }
 
     /// Returns the interrupt for a request of any class, by the class of its data.

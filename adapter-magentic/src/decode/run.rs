@@ -271,7 +271,7 @@ impl Run {
             // The workflow waits although this run has made no request, so it waits for replies to requests of earlier
             // runs.
             for PendingRequest { source, interrupt, .. } in self.earlier.clone() {
-                self.emit(SourceEvent::InterruptRequested { source, interrupt });
+                self.emit(SourceEvent::InterruptRequested { source, interrupt: Box::new(interrupt) });
             }
         }
         if outcome == RunOutcome::Success && !self.produced {

@@ -288,7 +288,7 @@ impl Run {
         let usage = usage(details);
         let new = if replace { self.spending.total(turn, &usage) } else { self.spending.add(turn, usage) };
         if let Some(usage) = new {
-            self.emit(SourceEvent::Usage { source: source.clone(), usage });
+            self.emit(SourceEvent::Usage { source: source.clone(), usage: Box::new(usage) });
         }
     }
 }

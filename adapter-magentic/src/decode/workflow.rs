@@ -208,7 +208,7 @@ impl Run {
         let Some(details) = response.agent_response.usage_details else { return };
         if let Some(usage) = self.spending.total(executor, &usage(details)) {
             // A hidden agent has no lane, and its usage must not open one.
-            self.emit(SourceEvent::Usage { source: Source::root(), usage });
+            self.emit(SourceEvent::Usage { source: Source::root(), usage: Box::new(usage) });
         }
     }
 }

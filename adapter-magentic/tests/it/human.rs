@@ -10,7 +10,7 @@ use crate::support::{
 
 fn interrupts(run: &Run) -> Vec<&Interrupt> {
     let asked = run.said.iter().filter_map(|event| match event {
-        SourceEvent::InterruptRequested { interrupt, .. } => Some(interrupt),
+        SourceEvent::InterruptRequested { interrupt, .. } => Some(&**interrupt),
         _ => None,
     });
     asked.collect()

@@ -47,7 +47,7 @@ fn call(id: &str, name: &str) -> Update {
         name: Some(name.to_owned().into()),
         arguments: "{}".into(),
     };
-    Update::new(ContentBlock::ToolUse(tool)).last()
+    Update::new(ContentBlock::from(tool)).last()
 }
 
 fn texts(updates: &[Update]) -> Vec<(String, Mode)> {
@@ -107,7 +107,7 @@ fn a_counted_id_is_known_by_its_words_and_only_so_often() {
 #[test]
 fn a_call_with_a_counted_id_is_led_back_with_its_result() {
     let known = history([call("m#1", "search")]);
-    let result = Update::new(ContentBlock::ToolResult(ToolResult {
+    let result = Update::new(ContentBlock::from(ToolResult {
         id: Some("m#7".into()),
         name: None,
         output: ToolOutput::Text("found".into()),

@@ -16,10 +16,10 @@ use crate::update::{Channel, Mode, Role, Timestamp, Update};
 #[derive(Debug)]
 enum Part {
     Text(String),
-    Thinking { text: String, encrypted: Option<ByteString> },
+    Thinking { text: String, encrypted: Option<Box<ByteString>> },
     ToolUse { id: Option<ToolCallId>, name: Option<ByteString>, arguments: String },
-    ToolResult(ToolResult),
-    Custom(Custom),
+    ToolResult(Box<ToolResult>),
+    Custom(Box<Custom>),
 }
 
 /// A message under construction.
@@ -62,7 +62,7 @@ impl Draft {
         match update.block {
             ContentBlock::Text(part) => self.take_text(&part.text, update.mode),
             ContentBlock::Thinking(part) => self.take_thinking(part, update.mode),
-            ContentBlock::ToolUse(call) => self.take_call(call, update.mode),
+            ContentBlock::ToolUse(call) => self.take_call(*call, update.mode),
             ContentBlock::ToolResult(result) => self.parts.push(Part::ToolResult(result)),
             ContentBlock::Custom(custom) => self.parts.push(Part::Custom(custom)),
         }
@@ -204,7 +204,7 @@ impl Part {
                 ContentBlock::Thinking(Thinking { text: text.into(), encrypted })
             }
             Self::ToolUse { id, name, arguments } => {
-                ContentBlock::ToolUse(ToolUse { id, name, arguments: arguments.into() })
+                ContentBlock::from(ToolUse { id, name, arguments: arguments.into() })
             }
             Self::ToolResult(result) => ContentBlock::ToolResult(result),
             Self::Custom(custom) => ContentBlock::Custom(custom),

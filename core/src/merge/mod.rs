@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 use bytestring::ByteString;
 
 use crate::Metadata;
-use crate::block::{ContentBlock, ToolOutput, ToolResult};
+use crate::block::{ContentBlock, ToolOutput};
 use crate::error::Error;
 use crate::id::{MessageId, ResponseId, ToolCallId};
 use crate::message::{Message, Response};
@@ -178,7 +178,8 @@ impl MessageMerger {
 
     /// Returns the index of the agent of an update; a result belongs to the agent that made its call.
     fn agent_of(&mut self, update: &Update) -> usize {
-        if let ContentBlock::ToolResult(ToolResult { id: Some(id), .. }) = &update.block
+        if let ContentBlock::ToolResult(result) = &update.block
+            && let Some(id) = &result.id
             && let Some(caller) = self.callers.get(id)
         {
             return *caller;
@@ -229,12 +230,11 @@ impl MessageMerger {
 
     /// Returns `true` if an equal result was merged before.
     fn repeats_result(&mut self, block: &ContentBlock) -> bool {
-        match block {
-            ContentBlock::ToolResult(ToolResult { output: ToolOutput::Progress(_), .. }) => true,
-            ContentBlock::ToolResult(ToolResult { id: Some(id), output, .. }) => {
-                !self.results.insert((id.detached(), output.to_text()))
-            }
-            _ => false,
+        let ContentBlock::ToolResult(result) = block else { return false };
+        match (&result.id, &result.output) {
+            (_, ToolOutput::Progress(_)) => true,
+            (Some(id), output) => !self.results.insert((id.detached(), output.to_text())),
+            (None, _) => false,
         }
     }
 }

@@ -134,14 +134,14 @@ impl RunMerger {
             BlockEvent::BlockStarted(head) => self.start(head)?,
             BlockEvent::BlockDelta { block, delta } => self.append(block, delta.clone())?,
             BlockEvent::ThinkingEncrypted { block, value } => {
-                let thinking = Thinking { encrypted: Some(value.clone()), ..Thinking::default() };
+                let thinking = Thinking { encrypted: Some(Box::new(value.clone())), ..Thinking::default() };
                 self.add(block, ContentBlock::Thinking(thinking), Mode::Append, false)?;
             }
             BlockEvent::BlockEnded { block, reason: EndReason::Complete } if block.kind == SpanKind::Text => {
                 self.add(block, ContentBlock::Text(Text::default()), Mode::Append, true)?;
             }
             BlockEvent::ToolResult(result) => {
-                let block = ContentBlock::ToolResult(ToolResult {
+                let block = ContentBlock::from(ToolResult {
                     id: Some(result.call_id.clone()),
                     name: Some(result.tool_name.clone()).filter(|name| !name.is_empty()),
                     output: result.output.clone(),
@@ -154,7 +154,7 @@ impl RunMerger {
             BlockEvent::Custom(custom) if wellknown::is_internal(&custom.name) => {}
             BlockEvent::Custom(custom) => {
                 let block = Custom { name: custom.name.clone(), value: custom.value.clone() };
-                let block = ContentBlock::Custom(block);
+                let block = ContentBlock::from(block);
                 let update = update_of(block, &custom.lane, &custom.origin, custom.channel, Role::Assistant);
                 self.merger.handle_update(update.in_message(custom.id.as_bytes().clone()))?;
             }
@@ -182,7 +182,7 @@ impl RunMerger {
 
     /// Returns the run as one value. The response id is that of the turn, else the id of the run.
     pub fn finish(self) -> CompletedRun {
-        let fallback = || self.run.as_ref().map(|run| ResponseId::new(run.run_id.as_bytes().clone()));
+        let fallback = || self.run.as_ref().map(|run| ResponseId::new(&run.run_id));
         let id = self.response_id.clone().or_else(fallback).unwrap_or_else(|| ResponseId::from(""));
         let mut response = self.merger.finish(id);
         response.agent = response.only_agent();
@@ -238,7 +238,7 @@ impl RunMerger {
 /// Returns a fragment of a call, under its emitted id.
 fn call(head: &BlockHead, arguments: ByteString) -> ContentBlock {
     let (id, name) = (Some(head.tool_call_id()), Some(head.tool_name.clone()));
-    ContentBlock::ToolUse(ToolUse { id, name, arguments })
+    ContentBlock::from(ToolUse { id, name, arguments })
 }
 
 fn update_of(block: ContentBlock, lane: &Lane, origin: &Origin, channel: Channel, role: Role) -> Update {

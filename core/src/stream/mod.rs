@@ -134,9 +134,9 @@ impl StreamContext {
             SourceEvent::StateDelta { source, patch } => {
                 self.emit_in(&source, |lane| BlockEvent::StateDelta { lane, patch })
             }
-            SourceEvent::Usage { source, usage } => self.book(&source, None, Mode::Append, usage),
+            SourceEvent::Usage { source, usage } => self.book(&source, None, Mode::Append, *usage),
             SourceEvent::InterruptRequested { source, interrupt } => {
-                self.request_interrupt(&source, interrupt)
+                self.request_interrupt(&source, *interrupt)
             }
             SourceEvent::Finished { outcome, result } => {
                 self.finish(outcome, result);
@@ -167,19 +167,20 @@ impl StreamContext {
                 self.handle_text(SpanKind::Text, text, None, &update)
             }
             ContentBlock::Thinking(part) => {
-                let (text, encrypted) = (std::mem::take(&mut part.text), part.encrypted.take());
+                let (text, encrypted) =
+                    (std::mem::take(&mut part.text), part.encrypted.take().map(|value| *value));
                 self.handle_text(SpanKind::Thinking, text, encrypted, &update)
             }
             ContentBlock::ToolUse(tool) => {
-                let tool = std::mem::take(tool);
+                let tool = std::mem::take(&mut **tool);
                 self.handle_tool_use(tool, &update)
             }
             ContentBlock::ToolResult(result) => {
-                let result = std::mem::take(result);
+                let result = std::mem::take(&mut **result);
                 self.handle_tool_result(result, &update)
             }
             ContentBlock::Custom(custom) => {
-                let custom = std::mem::take(custom);
+                let custom = std::mem::take(&mut **custom);
                 self.emit_custom(custom, &update)
             }
         }?;

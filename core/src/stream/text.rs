@@ -96,7 +96,8 @@ pub(super) enum Opening {
 pub(super) struct TextSpans {
     /// The open span of the main track. Separate from the others because nearly all streams have only this one.
     main: Option<Span>,
-    others: HashMap<Track, Span, foldhash::fast::RandomState>,
+    /// Boxed: a table has room for at least four entries, and most lanes have one track.
+    others: HashMap<Track, Box<Span>, foldhash::fast::RandomState>,
     /// The emitted texts of messages whose block has ended.
     memory: RecentMap<Key, EmittedText>,
     /// The block or id that the tool calls of each source message get as their parent.
@@ -230,7 +231,7 @@ impl TextSpans {
 
     /// Ends the open span of a track, if it has one.
     pub(super) fn end_open(&mut self, track: &Track, reason: EndReason, out: &mut Outlet) {
-        let span = if track.as_str().is_empty() { self.main.take() } else { self.others.remove(track) };
+        let span = if track.as_str().is_empty() { self.main.take() } else { self.take_other(track) };
         if let Some(span) = span {
             self.end(span, reason, out);
         }
@@ -240,7 +241,7 @@ impl TextSpans {
     /// them in that order.
     pub(super) fn drain(&mut self, out: &mut Outlet) -> Vec<(u64, BlockEvent)> {
         let mut ends = Vec::new();
-        let others = std::mem::take(&mut self.others).into_values();
+        let others = std::mem::take(&mut self.others).into_values().map(|span| *span);
         for span in self.main.take().into_iter().chain(others) {
             ends.push((span.opened, span.end_event(EndReason::Closed)));
             self.remember(span, out.limits.remembered_blocks);
@@ -316,7 +317,7 @@ impl TextSpans {
         Ok(if update.track.as_str().is_empty() {
             self.main.insert(span)
         } else {
-            self.others.entry(span.key.track.clone()).insert_entry(span).into_mut()
+            self.others.entry(span.key.track.clone()).insert_entry(Box::new(span)).into_mut()
         })
     }
 
@@ -356,11 +357,23 @@ impl TextSpans {
     }
 
     fn open_on(&self, track: &Track) -> Option<&Span> {
-        if track.as_str().is_empty() { self.main.as_ref() } else { self.others.get(track) }
+        if track.as_str().is_empty() {
+            self.main.as_ref()
+        } else {
+            self.others.get(track).map(|span| &**span)
+        }
     }
 
     fn open_on_mut(&mut self, track: &Track) -> Option<&mut Span> {
-        if track.as_str().is_empty() { self.main.as_mut() } else { self.others.get_mut(track) }
+        if track.as_str().is_empty() {
+            self.main.as_mut()
+        } else {
+            self.others.get_mut(track).map(|span| &mut **span)
+        }
+    }
+
+    fn take_other(&mut self, track: &Track) -> Option<Span> {
+        self.others.remove(track).map(|span| *span)
     }
 
     /// Emits the end of a span that was removed, and keeps its emitted text.

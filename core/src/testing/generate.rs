@@ -41,11 +41,11 @@ fn arb_source_event() -> impl Strategy<Value = SourceEvent> {
         }),
         1 => arb_source().prop_map(|source| SourceEvent::Usage {
             source,
-            usage: Usage { input: Some(3), ..Usage::default() },
+            usage: Box::new(Usage { input: Some(3), ..Usage::default() }),
         }),
         1 => (arb_source(), "i[12]").prop_map(|(source, id)| SourceEvent::InterruptRequested {
             source,
-            interrupt: Interrupt::new(id, "input_required"),
+            interrupt: Box::new(Interrupt::new(id, "input_required")),
         }),
     ]
 }
@@ -100,14 +100,14 @@ fn arb_block() -> impl Strategy<Value = ContentBlock> {
     prop_oneof![
         6 => text().prop_map(ContentBlock::text),
         3 => text().prop_map(ContentBlock::thinking),
-        1 => Just(ContentBlock::Thinking(Thinking { text: "".into(), encrypted: Some("seal".into()) })),
-        3 => (call(), name(), "[{}1 ]{0,3}").prop_map(|(id, name, arguments)| ContentBlock::ToolUse(ToolUse {
+        1 => Just(ContentBlock::Thinking(Thinking { text: "".into(), encrypted: Some(Box::new("seal".into())) })),
+        3 => (call(), name(), "[{}1 ]{0,3}").prop_map(|(id, name, arguments)| ContentBlock::from(ToolUse {
             id: id.map(ToolCallId::from),
             name,
             arguments: arguments.into(),
         })),
         3 => (call(), name(), arb_output(), any::<bool>()).prop_map(|(id, name, output, is_error)| {
-            ContentBlock::ToolResult(ToolResult { id: id.map(ToolCallId::from), name, output, is_error })
+            ContentBlock::from(ToolResult { id: id.map(ToolCallId::from), name, output, is_error })
         }),
         1 => Just(ContentBlock::custom("chart", json!({"bars": [1, 2]}))),
     ]

@@ -20,7 +20,7 @@ pub fn scenarios() -> Vec<(&'static str, Vec<SourceEvent>)> {
 }
 
 fn texts() -> Vec<(&'static str, Vec<SourceEvent>)> {
-    let seal = Thinking { text: "Hm".into(), encrypted: Some("c2VhbGVk".into()) };
+    let seal = Thinking { text: "Hm".into(), encrypted: Some(Box::new("c2VhbGVk".into())) };
     let awkward = "Quotes \" and \\ and \u{1}, tabs\t, lines\nand\r\n, \u{2028}, ünïcödé, 🌍, </script>";
     vec![
         ("empty", well([])),
@@ -229,13 +229,16 @@ fn lifecycles() -> Vec<(&'static str, Vec<SourceEvent>)> {
         ),
         (
             "usage",
-            ended(vec![text("m", "x").into(), SourceEvent::Usage { source: sub.clone(), usage: spent }]),
+            ended(vec![
+                text("m", "x").into(),
+                SourceEvent::Usage { source: sub.clone(), usage: Box::new(spent) },
+            ]),
         ),
         (
             "interrupted",
             vec![
                 text("m", "I need to know.").into(),
-                SourceEvent::InterruptRequested { source: Source::root(), interrupt: ask },
+                SourceEvent::InterruptRequested { source: Source::root(), interrupt: Box::new(ask) },
                 SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None },
             ],
         ),
@@ -243,7 +246,7 @@ fn lifecycles() -> Vec<(&'static str, Vec<SourceEvent>)> {
             "interrupted-in-a-lane",
             vec![
                 call("c", "delete", "{}").from_source(&sub).last().into(),
-                SourceEvent::InterruptRequested { source: sub.clone(), interrupt: approve },
+                SourceEvent::InterruptRequested { source: sub.clone(), interrupt: Box::new(approve) },
                 SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None },
             ],
         ),
@@ -286,7 +289,7 @@ fn arguments(id: &'static str, fragment: &'static str) -> Update {
 }
 
 fn anonymous(name: &'static str, arguments: &'static str) -> Update {
-    Update::new(ContentBlock::ToolUse(ToolUse {
+    Update::new(ContentBlock::from(ToolUse {
         id: None,
         name: Some(name.into()),
         arguments: arguments.into(),
@@ -299,29 +302,14 @@ fn result(id: &'static str, text: &'static str) -> Update {
 
 fn failed_result(id: &'static str, text: &'static str) -> Update {
     let output = ToolOutput::Text(text.into());
-    Update::new(ContentBlock::ToolResult(ToolResult {
-        id: Some(id.into()),
-        output,
-        is_error: true,
-        name: None,
-    }))
+    Update::new(ContentBlock::from(ToolResult { id: Some(id.into()), output, is_error: true, name: None }))
 }
 
 fn output(id: &'static str, output: ToolOutput) -> Update {
-    Update::new(ContentBlock::ToolResult(ToolResult {
-        id: Some(id.into()),
-        output,
-        is_error: false,
-        name: None,
-    }))
+    Update::new(ContentBlock::from(ToolResult { id: Some(id.into()), output, is_error: false, name: None }))
 }
 
 fn anonymous_result(name: &'static str, text: &'static str) -> Update {
     let output = ToolOutput::Text(text.into());
-    Update::new(ContentBlock::ToolResult(ToolResult {
-        id: None,
-        name: Some(name.into()),
-        output,
-        is_error: false,
-    }))
+    Update::new(ContentBlock::from(ToolResult { id: None, name: Some(name.into()), output, is_error: false }))
 }

@@ -244,7 +244,8 @@ impl Lane {
         for own in interrupts {
             let (interrupt, reply) = self.anchor.run.raise(own);
             let source = self.anchor.source.clone();
-            events.send(SourceEvent::InterruptRequested { source, interrupt }, PATIENCE).await.ok()?;
+            let requested = SourceEvent::InterruptRequested { source, interrupt: Box::new(interrupt) };
+            events.send(requested, PATIENCE).await.ok()?;
             waiting.push((own.id.clone(), reply));
         }
         let mut replies = Vec::new();

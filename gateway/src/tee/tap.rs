@@ -221,7 +221,7 @@ impl Tap {
                 }
                 SourceEvent::InterruptRequested { interrupt, .. } if self.raises => {
                     self.open();
-                    self.interrupts.push(interrupt);
+                    self.interrupts.push(*interrupt);
                 }
                 // The run ends with the interrupt, and its lanes with it.
                 SourceEvent::LaneClosed { source, .. } if source == self.source && self.waits_for_reply() => {

@@ -12,26 +12,25 @@ pub(super) struct RunTurn(Turn);
 impl RunTurn {
     /// Returns the turn of a run. `begun` is its response id if another replica started the run.
     pub(super) fn new(run: &RunId, begun: Option<ResponseId>) -> Self {
-        let assigned = begun.unwrap_or_else(|| ResponseId::new(run.detached().as_bytes().clone()));
+        let assigned = begun.unwrap_or_else(|| ResponseId::new(run));
         Self(Turn::new(assigned, ConflictPolicy::Normalise))
     }
 
-    /// Returns the event under the response id of the turn. If the event reports usage under another id, also returns an
-    /// update that carries only the usage and must be handled first.
-    pub(super) fn place(&mut self, event: SourceEvent) -> (Option<Update>, SourceEvent) {
+    /// Places the event under the response id of the turn. If the event reports usage under another id, returns an update
+    /// that carries only the usage and must be handled first.
+    pub(super) fn place(&mut self, event: &mut SourceEvent) -> Option<Update> {
         let update = match event {
             SourceEvent::Update(update) if update.source.is_root() => update,
-            event => return (None, event),
+            _ => return None,
         };
-        let given = update.response_id.clone();
-        match self.0.handle_update(update) {
-            Ok(mut update) => {
-                let renamed = given.filter(|given| Some(given) != update.response_id.as_ref());
-                let usage = renamed.and_then(|given| take_usage(&mut update, given));
-                (usage, update.into())
-            }
-            Err(error) => (None, SourceEvent::failed(RunFailure::UPSTREAM_INVALID, error.to_string())),
+        let reports_usage = update.details.as_ref().is_some_and(|details| details.usage.is_some());
+        let given = if reports_usage { update.response_id.clone() } else { None };
+        if let Err(error) = self.0.assign(update) {
+            *event = SourceEvent::failed(RunFailure::UPSTREAM_INVALID, error.to_string());
+            return None;
         }
+        let renamed = given.filter(|given| Some(given) != update.response_id.as_ref())?;
+        take_usage(update, renamed)
     }
 }
 

@@ -291,7 +291,7 @@ fn echo(input: &RunInput, run: &Arc<Run>) -> Result<(), ServiceError> {
     run.say(Update::new(ContentBlock::thinking("The user wants an echo.")));
     run.say(Update::new(ContentBlock::tool_use("call_1", "split", r#"{"by":" "}"#)));
     let words: Vec<&str> = text.split_inclusive(' ').collect();
-    run.say(Update::new(ContentBlock::ToolResult(ToolResult {
+    run.say(Update::new(ContentBlock::from(ToolResult {
         id: Some("call_1".into()),
         output: ToolOutput::Json(serde_json::json!(words)),
         ..ToolResult::default()
@@ -328,7 +328,7 @@ fn ask(input: &RunInput, run: &Arc<Run>) -> Result<(), ServiceError> {
 fn question(id: &str) -> SourceEvent {
     let mut interrupt = Interrupt::new(id.to_owned(), "input_required");
     interrupt.message = Some("What is your name?".into());
-    SourceEvent::InterruptRequested { source: Source::root(), interrupt }
+    SourceEvent::InterruptRequested { source: Source::root(), interrupt: Box::new(interrupt) }
 }
 
 fn not_found(message: &str) -> ServiceError {

@@ -11,7 +11,7 @@ use super::run::{
 };
 use super::values::{
     JsonDepth, json_to_bytes, metadata_to_bytes, optional_bytes, optional_json, optional_metadata,
-    optional_text, text, to_bytes,
+    optional_text, text,
 };
 use crate::proto;
 use proto::completed_run::End;
@@ -30,7 +30,7 @@ pub fn completed_to_proto(run: &CompletedRun) -> Result<proto::CompletedRun, Con
     let metadata = (!response.metadata.is_empty()).then(|| metadata_to_bytes(&response.metadata));
     Ok(proto::CompletedRun {
         run: run.run.as_deref().map(run_to_proto),
-        response_id: to_bytes(response.id.as_bytes()),
+        response_id: response.id.as_str().to_owned().into(),
         end: Some(end),
         text: run.text().into(),
         messages: response.messages.iter().map(message_to_proto).collect::<Result<_, _>>()?,

@@ -114,7 +114,7 @@ fn content_to_proto(block: &ContentBlock) -> proto::Content {
         ContentBlock::Text(Text { text }) => Kind::Text(to_bytes(text)),
         ContentBlock::Thinking(thinking) => Kind::Thinking(proto::ThinkingContent {
             text: to_bytes(&thinking.text),
-            encrypted: optional_bytes(thinking.encrypted.as_ref()),
+            encrypted: optional_bytes(thinking.encrypted.as_deref()),
         }),
         ContentBlock::ToolUse(call) => Kind::ToolUse(proto::ToolUseContent {
             id: call.id.as_ref().map(|id| to_bytes(id.as_bytes())),
@@ -142,20 +142,20 @@ fn content_from_proto(content: proto::Content, depth: JsonDepth) -> Result<Conte
         Kind::Text(value) => ContentBlock::Text(Text { text: text("content.text", value)? }),
         Kind::Thinking(thinking) => ContentBlock::Thinking(Thinking {
             text: text("content.thinking.text", thinking.text)?,
-            encrypted: optional_text("content.thinking.encrypted", thinking.encrypted)?,
+            encrypted: optional_text("content.thinking.encrypted", thinking.encrypted)?.map(Box::new),
         }),
-        Kind::ToolUse(call) => ContentBlock::ToolUse(ToolUse {
+        Kind::ToolUse(call) => ContentBlock::from(ToolUse {
             id: optional_text("content.tool_use.id", call.id)?.map(ToolCallId::new),
             name: optional_text("content.tool_use.name", call.name)?,
             arguments: text("content.tool_use.arguments", call.arguments)?,
         }),
-        Kind::ToolResult(result) => ContentBlock::ToolResult(ToolResult {
+        Kind::ToolResult(result) => ContentBlock::from(ToolResult {
             id: optional_text("content.tool_result.id", result.id)?.map(ToolCallId::new),
             name: optional_text("content.tool_result.name", result.name)?,
             output: output_from_proto(result.output, depth)?,
             is_error: result.is_error,
         }),
-        Kind::Custom(custom) => ContentBlock::Custom(Custom {
+        Kind::Custom(custom) => ContentBlock::from(Custom {
             name: text("content.custom.name", custom.name)?,
             value: json("content.custom.value_json", &custom.value_json, depth)?,
         }),

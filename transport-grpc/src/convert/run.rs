@@ -201,7 +201,7 @@ pub(super) fn origin_to_proto(origin: &Origin) -> Option<proto::Origin> {
     }
     Some(proto::Origin {
         message_id: origin.message_id.as_ref().map(|id| to_bytes(id.as_bytes())),
-        response_id: origin.response_id.as_ref().map(|id| to_bytes(id.as_bytes())),
+        response_id: origin.response_id.as_ref().map(|id| id.as_str().to_owned().into()),
         tool_call_id: origin.tool_call_id.as_ref().map(|id| to_bytes(id.as_bytes())),
         track: origin.track.as_str().to_owned().into(),
         created_at_ms: origin.created_at.map(|time| time.0),

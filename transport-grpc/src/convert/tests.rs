@@ -239,13 +239,13 @@ fn every_input(text: &str, value: &Value, metadata: Option<Arc<Map<String, Value
         ContentBlock::thinking(text),
         ContentBlock::Thinking(aqueduct_core::block::Thinking {
             text: "".into(),
-            encrypted: Some(text.into()),
+            encrypted: Some(Box::new(text.into())),
         }),
         ContentBlock::tool_use("c1", text, "{broken"),
-        ContentBlock::ToolUse(aqueduct_core::block::ToolUse::default()),
+        ContentBlock::from(aqueduct_core::block::ToolUse::default()),
         ContentBlock::tool_result("c1", text),
-        ContentBlock::ToolResult(output(ToolOutput::Json(value.clone()))),
-        ContentBlock::ToolResult(output(ToolOutput::Progress(text.into()))),
+        ContentBlock::from(output(ToolOutput::Json(value.clone()))),
+        ContentBlock::from(output(ToolOutput::Progress(text.into()))),
         ContentBlock::custom(text, value.clone()),
     ];
     input.messages.push(message);

@@ -27,9 +27,8 @@ fn every_kind(ending: SourceEvent) -> Vec<SourceEvent> {
     let research = Source::root().child("research").named("Research");
     let search = research.child("search").described("searches");
     let from = |source: &Source, block| SourceEvent::from(Update::new(block).from_source(source));
-    let result = |output| {
-        ContentBlock::ToolResult(ToolResult { id: Some("c1".into()), output, ..ToolResult::default() })
-    };
+    let result =
+        |output| ContentBlock::from(ToolResult { id: Some("c1".into()), output, ..ToolResult::default() });
     vec![
         Update::text("Let me see. ").in_message("m1").at(5).into(),
         from(&research, ContentBlock::thinking("where?")),
@@ -37,7 +36,7 @@ fn every_kind(ending: SourceEvent) -> Vec<SourceEvent> {
             &research,
             ContentBlock::Thinking(aqueduct_core::block::Thinking {
                 text: "".into(),
-                encrypted: Some("seal".into()),
+                encrypted: Some(Box::new("seal".into())),
             }),
         ),
         from(&research, ContentBlock::tool_use("c1", "look", r#"{"q":1}"#)),
@@ -52,12 +51,15 @@ fn every_kind(ending: SourceEvent) -> Vec<SourceEvent> {
             source: Source::root(),
             patch: vec![json!({"op": "remove", "path": "/n"})],
         },
-        SourceEvent::Usage { source: search.clone(), usage: Usage { input: Some(3), ..Usage::default() } },
+        SourceEvent::Usage {
+            source: search.clone(),
+            usage: Box::new(Usage { input: Some(3), ..Usage::default() }),
+        },
         SourceEvent::LaneClosed { source: search, outcome: LaneOutcome::Failed(RunFailure::new("x", "y")) },
         SourceEvent::LaneClosed { source: research, outcome: LaneOutcome::Success(Some(json!(1))) },
         SourceEvent::InterruptRequested {
             source: Source::root(),
-            interrupt: Interrupt::new("i1", "confirm"),
+            interrupt: Box::new(Interrupt::new("i1", "confirm")),
         },
         Update::text("Done.").intermediate().into(),
         ending,

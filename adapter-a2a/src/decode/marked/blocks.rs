@@ -246,7 +246,7 @@ impl Decoder {
         let name =
             first.and_then(data_of).and_then(|data| Some(ByteString::from(data.get("name")?.as_str()?)));
         let use_ = ToolUse { id: Some(id.clone().into()), name, arguments: ByteString::new() };
-        let mut update = self.block_update(&block, ContentBlock::ToolUse(use_));
+        let mut update = self.block_update(&block, ContentBlock::from(use_));
         // For a call only the message of the parent matters.
         if mark.text("message").is_none() && mark.text("parent").is_none() {
             update.message_id = None;
@@ -298,7 +298,7 @@ impl Decoder {
             Fragment::Words(words) if words.is_empty() => return,
             Fragment::Words(words) => block.say(words),
             Fragment::Seal(seal) => {
-                ContentBlock::Thinking(Thinking { text: ByteString::new(), encrypted: Some(seal) })
+                ContentBlock::Thinking(Thinking { text: ByteString::new(), encrypted: Some(Box::new(seal)) })
             }
         };
         let origin = std::mem::take(&mut block.origin);

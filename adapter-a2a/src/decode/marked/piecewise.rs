@@ -72,7 +72,7 @@ impl Decoder {
             Value::String(text) if !mark.flag("json") => ToolOutput::Text(text.into()),
             value => ToolOutput::Json(value),
         };
-        ContentBlock::ToolResult(ToolResult { id, name, output, is_error })
+        ContentBlock::from(ToolResult { id, name, output, is_error })
     }
 
     /// Returns custom content from one part: the value of a data part, unwrapped if the mark has `wrapped` (only
@@ -98,7 +98,7 @@ impl Decoder {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         let given = text("toolCallId").filter(|_| name == wellknown::TOOL_PROGRESS)?;
         let call = Some(self.memory.marked.call(given)).filter(|call| *call != given)?;
-        Some(ContentBlock::ToolResult(ToolResult {
+        Some(ContentBlock::from(ToolResult {
             id: Some(call.into()),
             name: text("toolName").map(ByteString::from),
             output: ToolOutput::Progress(text("text").unwrap_or_default().into()),

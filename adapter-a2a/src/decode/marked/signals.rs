@@ -112,13 +112,17 @@ impl Decoder {
                 Some(Value::Array(patch)) => SourceEvent::StateDelta { source, patch },
                 _ => return false,
             },
-            kind::USAGE => {
-                SourceEvent::Usage { source, usage: usage_of(content.get("usage").unwrap_or(&Value::Null)) }
-            }
+            kind::USAGE => SourceEvent::Usage {
+                source,
+                usage: Box::new(usage_of(content.get("usage").unwrap_or(&Value::Null))),
+            },
             kind::INTERRUPT => match content.get("interrupt").and_then(interrupt_of) {
                 Some(interrupt) => {
                     marked.note_asked(interrupt.id.as_bytes(), self.config.limits.artifacts);
-                    SourceEvent::InterruptRequested { source, interrupt: self.own_question(interrupt) }
+                    SourceEvent::InterruptRequested {
+                        source,
+                        interrupt: Box::new(self.own_question(interrupt)),
+                    }
                 }
                 None => return false,
             },
@@ -155,7 +159,7 @@ impl Decoder {
             let is_new = |asked: &Interrupt| !self.memory.marked.asked.contains(asked.id.as_bytes());
             if let Some(interrupt) = question.filter(is_new) {
                 let interrupt = self.own_question(interrupt);
-                sink.push(SourceEvent::InterruptRequested { source, interrupt });
+                sink.push(SourceEvent::InterruptRequested { source, interrupt: Box::new(interrupt) });
             }
         }
         let how = match mark.text("outcome") {

@@ -23,7 +23,7 @@ fn ask_for(reason: &'static str) -> Vec<SourceEvent> {
     interrupt.message = Some("Which cluster?".into());
     vec![
         say("Hm."),
-        SourceEvent::InterruptRequested { source: Source::root(), interrupt },
+        SourceEvent::InterruptRequested { source: Source::root(), interrupt: Box::new(interrupt) },
         SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None },
     ]
 }

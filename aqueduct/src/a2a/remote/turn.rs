@@ -155,11 +155,11 @@ impl Turn {
 /// Returns a client that sends the message of the run: as a reply, in the context of the thread, or in a new context.
 fn sending(config: ClientConfig, request: &AgentRequest, message_id: String, thread: Thread) -> TaskClient {
     let to = match &thread.waiting {
-        Some((task, _)) => Recipient::Task(task.clone()),
+        Some(waiting) => Recipient::Task(waiting.0.clone()),
         None if thread.context_id.is_empty() => Recipient::New,
         None => Recipient::Context(thread.context_id.clone()),
     };
-    let interrupts = thread.waiting.as_ref().map(|(_, memory)| memory.interrupts()).unwrap_or_default();
+    let interrupts = thread.waiting.as_ref().map(|waiting| waiting.1.interrupts()).unwrap_or_default();
     let mut message = answering(&request.input, message_id, &to, interrupts);
     let given = frontend::outgoing_metadata(&request.input);
     if !given.is_empty() {
@@ -174,7 +174,7 @@ fn sending(config: ClientConfig, request: &AgentRequest, message_id: String, thr
     }
     send.metadata = Some(metadata).filter(|metadata| !metadata.is_empty());
     match thread.waiting {
-        Some((_, memory)) => TaskClient::resuming(config, send, memory),
+        Some(waiting) => TaskClient::resuming(config, send, waiting.1),
         None => TaskClient::new(config, send),
     }
 }
@@ -201,9 +201,8 @@ impl FuturesStream for Turn {
             let Some(active) = &mut this.active else { return Poll::Ready(None) };
             let mut is_over = active.client.is_settled().is_some();
             if !is_over {
-                active.take_events(&mut this.events);
-                if !this.events.is_empty() {
-                    continue;
+                if let Some(event) = active.next_event(&mut this.events) {
+                    return Poll::Ready(Some(event));
                 }
                 active.send_planned();
                 is_over = !ready!(active.poll_input(cx));
@@ -264,6 +263,17 @@ impl Active {
         }
     }
 
+    /// Returns the next decoded event. Events that a checkpoint or a takeover reorders pass through `events`.
+    fn next_event(&mut self, events: &mut VecDeque<SourceEvent>) -> Option<SourceEvent> {
+        if let (true, Dedup::Done(aliases)) = (self.is_checkpointed, &self.dedup) {
+            let mut event = self.client.poll_event()?;
+            aliases.rewrite(&mut event);
+            return Some(event);
+        }
+        self.take_events(events);
+        events.pop_front()
+    }
+
     /// Moves decoded events to `events`. The first events of a takeover are all content of the task so far.
     fn take_events(&mut self, events: &mut VecDeque<SourceEvent>) {
         if !self.is_checkpointed
@@ -316,7 +326,7 @@ impl Active {
         }
         let waiting = match (settled, task) {
             (Some(Settled::Interrupted | Settled::CalledFrontend), Some(task)) => {
-                Some((task, self.client.into_memory()))
+                Some(Box::new((task, self.client.into_memory())))
             }
             _ => None,
         };

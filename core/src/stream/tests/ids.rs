@@ -216,7 +216,7 @@ fn an_interrupt_names_its_call_by_the_emitted_id() {
     let asked = |source: &Source| {
         let mut interrupt = Interrupt::new("i1", "tool_call");
         interrupt.tool_call_id = Some("c1".into());
-        SourceEvent::InterruptRequested { source: source.clone(), interrupt }
+        SourceEvent::InterruptRequested { source: source.clone(), interrupt: Box::new(interrupt) }
     };
     for source in [Source::root(), Source::root().child("sub")] {
         // The thread has a call of that id already, so this one gets another.

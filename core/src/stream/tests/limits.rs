@@ -86,7 +86,7 @@ fn bytes_per_block_of_ids_and_of_arguments_without_name() {
 fn interrupts() {
     let ask = |n: usize| SourceEvent::InterruptRequested {
         source: Source::root(),
-        interrupt: Interrupt::new(n.to_string(), "input_required"),
+        interrupt: Box::new(Interrupt::new(n.to_string(), "input_required")),
     };
     refused(Limits { interrupts: 3, ..Limits::default() }, "interrupts", (0..4).map(ask));
 }
@@ -95,7 +95,7 @@ fn interrupts() {
 fn usage_accounts() {
     let spent = |n: usize| SourceEvent::Usage {
         source: Source::root(),
-        usage: crate::run::Usage { model: Some(n.to_string().into()), ..Default::default() },
+        usage: Box::new(crate::run::Usage { model: Some(n.to_string().into()), ..Default::default() }),
     };
     refused(Limits { usage_accounts: 3, ..Limits::default() }, "usage_accounts", (0..4).map(spent));
 }

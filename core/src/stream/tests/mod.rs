@@ -114,7 +114,7 @@ fn result(id: &str, output: &str) -> Update {
 }
 
 fn nameless(name: Option<&str>, arguments: &str) -> Update {
-    Update::new(ContentBlock::ToolUse(ToolUse {
+    Update::new(ContentBlock::from(ToolUse {
         id: None,
         name: name.map(Into::into),
         arguments: arguments.into(),
@@ -122,7 +122,7 @@ fn nameless(name: Option<&str>, arguments: &str) -> Update {
 }
 
 fn nameless_result(name: Option<&str>, output: &str) -> Update {
-    Update::new(ContentBlock::ToolResult(ToolResult {
+    Update::new(ContentBlock::from(ToolResult {
         id: None,
         name: name.map(Into::into),
         output: crate::block::ToolOutput::Text(output.into()),

@@ -488,7 +488,7 @@ fn end_of_run_an_upstream_that_ends_without_saying_so_has_failed() {
 fn end_of_run_with_interrupts_is_interrupted() {
     let mut ask = Interrupt::new("i1", "tool_call");
     ask.tool_call_id = Some("call".into());
-    let asked = SourceEvent::InterruptRequested { source: Source::root(), interrupt: ask };
+    let asked = SourceEvent::InterruptRequested { source: Source::root(), interrupt: Box::new(ask) };
     let out = run_events(vec![tool("call", "a", "").last().into(), asked.clone(), asked, finished()]);
     assert!(trace(&out).ends_with("run finished interrupted waits=i1 unanswered=call\n"), "{}", trace(&out));
     assert_eq!(trace(&out).matches("\ninterrupt i1").count(), 1);
@@ -507,7 +507,7 @@ fn end_of_run_sums_the_usage_by_model() {
         input: Some(input),
         ..Usage::default()
     };
-    let spent = |usage| SourceEvent::Usage { source: Source::root(), usage };
+    let spent = |usage| SourceEvent::Usage { source: Source::root(), usage: Box::new(usage) };
     let mut update = text("m", "x").replace();
     update.details_mut().usage = Some(usage("a", 5));
     let out = run_events(vec![
@@ -629,7 +629,7 @@ run finished success
 #[test]
 fn seals_open_a_thought_without_words_and_are_told_once() {
     let seal = || {
-        let thought = Thinking { text: "".into(), encrypted: Some("s".into()) };
+        let thought = Thinking { text: "".into(), encrypted: Some(Box::new("s".into())) };
         Update::new(ContentBlock::Thinking(thought)).in_message("m")
     };
     let out = run([seal(), text("m", "x"), seal().snapshot().last()]);
@@ -650,7 +650,7 @@ run finished success
 
 #[test]
 fn seals_after_the_end_of_a_thought_do_not_make_it_be_said_again() {
-    let thought = Thinking { text: "".into(), encrypted: Some("s".into()) };
+    let thought = Thinking { text: "".into(), encrypted: Some(Box::new("s".into())) };
     let seal = Update::new(ContentBlock::Thinking(thought)).in_message("m");
     let out = run([thinking("m", "a").last(), seal, thinking("m", "a").snapshot().last()]);
     assert_eq!(deltas(&out, SpanKind::Thinking), ["a"]);

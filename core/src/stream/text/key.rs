@@ -1,7 +1,7 @@
 //! The identity of a text, and the origin data of its blocks.
 
 use crate::event::{Origin, SpanKind};
-use crate::id::{MessageId, ResponseId};
+use crate::id::MessageId;
 use crate::update::{Channel, Track, Update};
 
 /// The identity of a text: updates with equal keys belong to the same text.
@@ -27,7 +27,7 @@ impl Key {
     /// Returns a copy for storage, without reference to the buffer.
     pub(super) fn detached(&self) -> Self {
         let message_id = self.message_id.as_ref().map(MessageId::detached);
-        Self { kind: self.kind, channel: self.channel, track: self.track.detached(), message_id }
+        Self { kind: self.kind, channel: self.channel, track: self.track.clone(), message_id }
     }
 
     /// Returns the origin of a block of this key. Ids that equal those of the key share its memory.
@@ -41,13 +41,13 @@ impl Key {
 
 /// Returns the origin of a block, detached from the buffer from which the update was read.
 pub(in crate::stream) fn origin(update: &Update) -> Origin {
-    origin_under(update.message_id.as_ref().map(MessageId::detached), update.track.detached(), update)
+    origin_under(update.message_id.as_ref().map(MessageId::detached), update.track.clone(), update)
 }
 
 fn origin_under(message_id: Option<MessageId>, track: Track, update: &Update) -> Origin {
     Origin {
         message_id,
-        response_id: update.response_id.as_ref().map(ResponseId::detached),
+        response_id: update.response_id.clone(),
         tool_call_id: None,
         track,
         created_at: update.created_at,

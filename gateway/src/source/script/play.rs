@@ -61,7 +61,9 @@ impl Player<'_> {
                     let position = Position { rule: self.rule, step: at };
                     // The id contains where to continue, so that no replica needs a memory of the interrupt.
                     interrupt.id = position.interrupt_id(&self.input.run_id);
-                    self.out.send(SourceEvent::InterruptRequested { source, interrupt }).await;
+                    self.out
+                        .send(SourceEvent::InterruptRequested { source, interrupt: Box::new(interrupt) })
+                        .await;
                     return Played::Asked(position);
                 }
                 Some(Stop::Ended(end)) => return Played::Ended(end),
@@ -182,7 +184,7 @@ impl Player<'_> {
         self.pause(step).await;
         let output = ToolOutput::Text(self.fill(result).into());
         let result = ToolResult { id: Some(ToolCallId::from(id)), name: None, output, is_error };
-        self.out.send(step.place(Update::new(ContentBlock::ToolResult(result)))).await;
+        self.out.send(step.place(Update::new(ContentBlock::from(result)))).await;
     }
 
     /// Ends the lane of the step's sub-agent, with the outcome of the step.

@@ -5,10 +5,11 @@
 //! is repeated.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -23,8 +24,10 @@ use crate::project::Project;
 /// The most builds of one package: each leaves out what did not compile in the last.
 const ROUNDS: usize = 12;
 
-/// The time after which the tests of a mutant count as hanging, which detects it.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// A test that hangs has detected its mutant. The tests of a mutant count as hanging after this many times the duration of the tests
+/// without a mutant, and not before [`MIN_TIMEOUT`].
+const SLOWDOWN: u32 = 5;
+const MIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A copy of the tree with mutants of one package.
 pub(super) struct Trial<'p> {
@@ -110,8 +113,14 @@ impl<'p> Trial<'p> {
         Ok(files)
     }
 
-    /// Builds the tests; leaves mutants out until they compile. Returns the mutants.
-    pub(super) fn build(&mut self) -> Result<&[Mutant]> {
+    /// Keeps the mutants whose line of the list contains `text`, and returns how many mutants are left.
+    pub(super) fn select(&mut self, text: Option<&str>) -> usize {
+        self.mutants.retain(|mutant| text.is_none_or(|text| mutant.to_string().contains(text)));
+        self.mutants.len()
+    }
+
+    /// Builds the tests; leaves mutants out until they compile.
+    pub(super) fn build(&mut self) -> Result<()> {
         for _ in 0..ROUNDS {
             self.weave()?;
             let output = self.cargo().output().context("cannot start cargo")?;
@@ -122,7 +131,7 @@ impl<'p> Trial<'p> {
                 let programs = messages.iter().filter_map(|message| message.get("executable")?.as_str());
                 self.programs = programs.map(PathBuf::from).collect();
                 ensure!(!self.programs.is_empty(), "{} has no tests", self.subject.package);
-                return Ok(&self.mutants);
+                return Ok(());
             }
             let before = self.left_out.len();
             for (file, line) in messages.iter().flat_map(errors) {
@@ -147,28 +156,16 @@ impl<'p> Trial<'p> {
     }
 
     /// Returns `true` if the tests pass with the mutant of that number: no test detects it.
-    fn passes(&self, number: usize, filter: Option<&str>) -> Result<bool> {
+    fn passes(&self, number: usize, filter: Option<&str>, timeout: Duration) -> Result<bool> {
         for program in &self.programs {
             let mut call = Command::new(program);
             // Where cargo starts tests, so that they find their fixtures.
             call.current_dir(self.tree.join(self.subject.folder)).args(filter);
-            call.args(["--quiet", "--test-threads=4"]).env("AQUEDUCT_MUTANT", number.to_string());
+            call.arg("--test-threads=4").env("AQUEDUCT_MUTANT", number.to_string());
             call.env("PROPTEST_CASES", "64").env("CARGO_MANIFEST_DIR", self.tree.join(self.subject.folder));
-            call.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let mut child = call.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-            let begun = Instant::now();
-            let status = loop {
-                match child.try_wait()? {
-                    Some(status) => break Some(status),
-                    None if begun.elapsed() > TIMEOUT => break None,
-                    None => std::thread::sleep(Duration::from_millis(5)),
-                }
-            };
-            if status.is_none() {
-                child.kill()?;
-                child.wait()?;
-            }
-            if !status.is_some_and(|status| status.success()) {
+            call.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+            let child = call.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+            if !succeeds(child, timeout)? {
                 return Ok(false);
             }
         }
@@ -177,14 +174,18 @@ impl<'p> Trial<'p> {
 
     /// Runs the tests for each mutant, those of its module first, and returns the mutants that none detects.
     pub(super) fn run(&self, jobs: usize) -> Result<Vec<Mutant>> {
-        ensure!(self.passes(0, None)?, "the tests of {} fail without a mutant", self.subject.package);
+        let begun = Instant::now();
+        let passes = self.passes(0, None, Duration::MAX)?;
+        ensure!(passes, "the tests of {} fail without a mutant", self.subject.package);
+        let timeout = MIN_TIMEOUT.max(begun.elapsed() * SLOWDOWN);
         let (next, missed) = (Mutex::new(self.mutants.iter()), Mutex::new(Vec::new()));
         let work = || -> Result<()> {
             loop {
                 let mutant = next.lock().unwrap_or_else(PoisonError::into_inner).next();
                 let Some(mutant) = mutant else { return Ok(()) };
-                if self.passes(mutant.number, module(&mutant.file))? && self.passes(mutant.number, None)? {
-                    println!("    missed: {}:{} {}", mutant.file, mutant.lines.start, mutant.about);
+                let passes = |filter| self.passes(mutant.number, filter, timeout);
+                if passes(module(&mutant.file))? && passes(None)? {
+                    println!("    missed: {mutant}");
                     missed.lock().unwrap_or_else(PoisonError::into_inner).push(mutant.clone());
                 }
             }
@@ -197,6 +198,30 @@ impl<'p> Trial<'p> {
         })?;
         Ok(missed.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Waits for a test program, and returns `true` if all its tests pass. Kills the program when a test has failed, or after `timeout`.
+fn succeeds(mut child: Child, timeout: Duration) -> Result<bool> {
+    let stdout = child.stdout.take().context("the test program has no output")?;
+    let (failed, failure) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut lines = BufReader::new(stdout).split(b'\n').map_while(Result::ok);
+        // The end of the output drops the sender, which ends the wait too.
+        if lines.any(|line| line.starts_with(b"test ") && line.ends_with(b"FAILED")) {
+            failed.send(()).ok();
+        }
+    });
+    let passes = match failure.recv_timeout(timeout) {
+        Err(RecvTimeoutError::Disconnected) => child.wait()?.success(),
+        Ok(()) | Err(RecvTimeoutError::Timeout) => false,
+    };
+    if !passes {
+        // Fails if the program has ended, which is as good.
+        child.kill().ok();
+        child.wait()?;
+    }
+    reader.join().ok();
+    Ok(passes)
 }
 
 /// Returns the first module of a file below `src`.

@@ -33,3 +33,18 @@ async fn a_page_is_read_without_waiting() {
     assert_eq!(page.unwrap().unwrap().events.len(), 2);
     assert!(matches!(log.read_now(&"b".into(), 0, 10), Some(Err(LogError::NotFound(_)))));
 }
+
+#[test]
+fn notes_and_trimmed_events_are_counted_exactly() {
+    let (log, lease) = with_run(LogLimits::default());
+    let bytes = || log.runs().owners.bytes();
+    let before = bytes();
+    let note = Note::Checkpoint(serde_json::json!("four").into());
+    log.run(&lease.run_id).unwrap().annotate(&lease, note, &log.limits).unwrap();
+    assert_eq!(bytes(), before + 4);
+    log.run(&lease.run_id).unwrap().trim(2);
+    assert_eq!(bytes(), before + 4 - count(size_of::<BlockEvent>()), "one event, which has no content");
+    log.append_now(&lease, events(1), Timestamp(2)).unwrap();
+    assert_eq!(log.expire_now(Timestamp(3)), 1);
+    assert_eq!(bytes(), 0);
+}

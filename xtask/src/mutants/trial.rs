@@ -155,8 +155,8 @@ impl<'p> Trial<'p> {
         call
     }
 
-    /// Returns `true` if the tests pass with the mutant of that number: no test detects it.
-    fn passes(&self, number: usize, filter: Option<&str>, timeout: Duration) -> Result<bool> {
+    /// Runs the tests with the mutant of that number, until a test program fails or hangs.
+    fn outcome(&self, number: usize, filter: Option<&str>, timeout: Duration) -> Result<Outcome> {
         for program in &self.programs {
             let mut call = Command::new(program);
             // Where cargo starts tests, so that they find their fixtures.
@@ -165,28 +165,36 @@ impl<'p> Trial<'p> {
             call.env("PROPTEST_CASES", "64").env("CARGO_MANIFEST_DIR", self.tree.join(self.subject.folder));
             call.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
             let child = call.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-            if !succeeds(child, timeout)? {
-                return Ok(false);
+            let outcome = wait(child, timeout)?;
+            if outcome != Outcome::Passed {
+                return Ok(outcome);
             }
         }
-        Ok(true)
+        Ok(Outcome::Passed)
     }
 
     /// Runs the tests for each mutant, those of its module first, and returns the mutants that none detects.
     pub(super) fn run(&self, jobs: usize) -> Result<Vec<Mutant>> {
         let begun = Instant::now();
-        let passes = self.passes(0, None, Duration::MAX)?;
-        ensure!(passes, "the tests of {} fail without a mutant", self.subject.package);
+        let outcome = self.outcome(0, None, Duration::MAX)?;
+        ensure!(outcome == Outcome::Passed, "the tests of {} fail without a mutant", self.subject.package);
         let timeout = MIN_TIMEOUT.max(begun.elapsed() * SLOWDOWN);
         let (next, missed) = (Mutex::new(self.mutants.iter()), Mutex::new(Vec::new()));
         let work = || -> Result<()> {
             loop {
                 let mutant = next.lock().unwrap_or_else(PoisonError::into_inner).next();
                 let Some(mutant) = mutant else { return Ok(()) };
-                let passes = |filter| self.passes(mutant.number, filter, timeout);
-                if passes(module(&mutant.file))? && passes(None)? {
-                    println!("    missed: {mutant}");
-                    missed.lock().unwrap_or_else(PoisonError::into_inner).push(mutant.clone());
+                let mut outcome = self.outcome(mutant.number, module(&mutant.file), timeout)?;
+                if outcome == Outcome::Passed {
+                    outcome = self.outcome(mutant.number, None, timeout)?;
+                }
+                match outcome {
+                    Outcome::Failed => {}
+                    Outcome::Hung => println!("    hangs: {mutant}"),
+                    Outcome::Passed => {
+                        println!("    missed: {mutant}");
+                        missed.lock().unwrap_or_else(PoisonError::into_inner).push(mutant.clone());
+                    }
                 }
             }
         };
@@ -200,8 +208,19 @@ impl<'p> Trial<'p> {
     }
 }
 
-/// Waits for a test program, and returns `true` if all its tests pass. Kills the program when a test has failed, or after `timeout`.
-fn succeeds(mut child: Child, timeout: Duration) -> Result<bool> {
+/// How the tests of a mutant ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// No test detects the mutant.
+    Passed,
+    /// A test failed, or the program was aborted.
+    Failed,
+    /// The tests did not end in time. On a machine that has no time for them, this says nothing about the mutant.
+    Hung,
+}
+
+/// Waits for a test program. Kills the program when a test has failed, or after `timeout`.
+fn wait(mut child: Child, timeout: Duration) -> Result<Outcome> {
     let stdout = child.stdout.take().context("the test program has no output")?;
     let (failed, failure) = mpsc::channel();
     let reader = std::thread::spawn(move || {
@@ -211,17 +230,18 @@ fn succeeds(mut child: Child, timeout: Duration) -> Result<bool> {
             failed.send(()).ok();
         }
     });
-    let passes = match failure.recv_timeout(timeout) {
-        Err(RecvTimeoutError::Disconnected) => child.wait()?.success(),
-        Ok(()) | Err(RecvTimeoutError::Timeout) => false,
+    let outcome = match failure.recv_timeout(timeout) {
+        Err(RecvTimeoutError::Disconnected) if child.wait()?.success() => Outcome::Passed,
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => Outcome::Failed,
+        Err(RecvTimeoutError::Timeout) => Outcome::Hung,
     };
-    if !passes {
+    if outcome != Outcome::Passed {
         // Fails if the program has ended, which is as good.
         child.kill().ok();
         child.wait()?;
     }
     reader.join().ok();
-    Ok(passes)
+    Ok(outcome)
 }
 
 /// Returns the first module of a file below `src`.

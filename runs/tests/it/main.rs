@@ -10,4 +10,5 @@
 
 mod engine;
 mod errands;
+mod replica;
 mod replies;

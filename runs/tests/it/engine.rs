@@ -408,7 +408,7 @@ async fn a_run_that_cannot_go_on_elsewhere_gets_time_and_then_ends_honestly() {
 #[tokio::test]
 async fn runs_keep_the_agent_that_they_started_with() {
     let (go, gone) = tokio::sync::oneshot::channel::<()>();
-    let gone = std::sync::Mutex::new(Some(gone));
+    let gone = Mutex::new(Some(gone));
     let runs = Runs::new().agent("a", move |_: RunInput| {
         let gone = gone.lock().unwrap().take().unwrap();
         stream::once(async move {

@@ -28,3 +28,29 @@ impl Claims {
         value
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(claims: &Claims, value: &str, now: i64, until: i64) -> String {
+        claims.claim("key".to_owned(), value.to_owned(), Timestamp(now), Timestamp(until))
+    }
+
+    #[test]
+    fn a_claim_has_lapsed_at_its_end() {
+        let claims = Claims::default();
+        assert_eq!(claim(&claims, "a", 1, 10), "a");
+        assert_eq!(claim(&claims, "b", 9, 20), "a");
+        assert_eq!(claim(&claims, "b", 10, 20), "b");
+        assert_eq!(claim(&claims, "a", 11, 20), "b");
+    }
+
+    #[test]
+    fn a_claim_that_ends_at_once_releases_the_key_also_for_a_clock_that_is_behind() {
+        let claims = Claims::default();
+        assert_eq!(claim(&claims, "a", 1, 100), "a");
+        assert_eq!(claim(&claims, "a", 10, 10), "a");
+        assert_eq!(claim(&claims, "b", 9, 100), "b");
+    }
+}

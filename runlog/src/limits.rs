@@ -165,6 +165,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn by_default_a_log_holds_a_gib_and_a_run_64_mib() {
+        let LogLimits { bytes, bytes_per_run, .. } = LogLimits::default();
+        assert_eq!((bytes, bytes_per_run), (1 << 30, 64 << 20));
+    }
+
+    #[test]
     fn values_weigh_what_they_say() {
         assert_eq!(value_weight(&json!({"key": ["four", 1]})), 3 + 4 + 8 + 2 + 1);
     }

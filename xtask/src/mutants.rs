@@ -76,6 +76,9 @@ pub(crate) struct Mutations {
     /// Mutants that are tested side by side
     #[arg(long, default_value_t = 2)]
     jobs: usize,
+    /// Mutants only whose line of the list contains this text, such as `ledger.rs` or `append:`
+    #[arg(long)]
+    only: Option<String>,
     /// Lists the mutants, some of which may not compile, and runs nothing
     #[arg(long)]
     list: bool,
@@ -85,7 +88,7 @@ impl Mutations {
     /// Returns the options of the nightly run.
     pub(crate) fn of_the_night() -> Self {
         let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { package: None, jobs, list: false }
+        Self { package: None, jobs, only: None, list: false }
     }
 }
 
@@ -107,11 +110,12 @@ pub(crate) fn run(project: &Project, mutations: &Mutations) -> Result<()> {
         let mut trial = trial::Trial::new(project, subject)?;
         if mutations.list {
             for mutant in trial.weave()? {
-                println!("{}:{} {}", mutant.file, mutant.lines.start, mutant.about);
+                println!("{mutant}");
             }
             continue;
         }
-        let count = trial.build()?.len();
+        trial.build()?;
+        let count = trial.select(mutations.only.as_deref());
         println!("    {}: {count} mutants", subject.package);
         let missed = trial.run(mutations.jobs)?.len();
         let caught = count - missed;
@@ -132,5 +136,6 @@ pub(crate) fn run(project: &Project, mutations: &Mutations) -> Result<()> {
         project.cargo(["run", "--quiet", "--package", "aqueduct-xtask", "--features", "mutants", "--"]);
     let call = call.args(["mutants", "--jobs", &mutations.jobs.to_string()]);
     let call = if mutations.list { call.args(["--list"]) } else { call };
+    let call = mutations.only.iter().fold(call, |call, text| call.args(["--only", text]));
     call.args(mutations.package.clone()).run()
 }

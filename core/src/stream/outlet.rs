@@ -159,3 +159,20 @@ impl Outlet {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_ids_are_kept_as_can_be_remembered() {
+        let mut out = Outlet::new(&RunId::from("run"), Limits::default());
+        out.keep_messages();
+        let id = |n: usize| MessageId::from(format!("m{n}"));
+        for n in 0..KEPT_IDS {
+            assert!(out.claim_message(&id(n)).is_some(), "{n}");
+        }
+        assert_eq!(out.claim_message(&id(KEPT_IDS)), None);
+        assert_eq!(out.block_id(Some(&id(KEPT_IDS))).as_str(), "run/1");
+    }
+}

@@ -68,6 +68,31 @@ mod tests {
     }
 
     #[test]
+    fn the_delta_of_an_event_is_copied() {
+        let buffer = ByteString::from("a read buffer of many events");
+        let delta = buffer.slice_ref(buffer.get(2..6).unwrap());
+        let block = crate::testing::events(1).iter().find_map(|event| event.block().cloned()).unwrap();
+        let kept = Arena::default().keep(BlockEvent::BlockDelta { block, delta: delta.clone() });
+        let BlockEvent::BlockDelta { delta: copy, .. } = kept else { panic!("another event: {kept:?}") };
+        assert_eq!(copy, delta);
+        assert_ne!(copy.as_ptr(), delta.as_ptr());
+    }
+
+    #[test]
+    fn a_page_is_filled_to_its_end_and_the_next_is_twice_as_large() {
+        let (mut arena, half) = (Arena::default(), ByteString::from("x".repeat(FIRST_PAGE / 2)));
+        let [first, second] = [arena.copy(&half), arena.copy(&half)];
+        assert_eq!(second.as_ptr() as usize - first.as_ptr() as usize, FIRST_PAGE / 2);
+        let mut sizes = vec![arena.next];
+        for _ in 0..200 {
+            arena.copy(&half);
+            sizes.push(arena.next);
+        }
+        sizes.dedup();
+        assert_eq!(sizes, [512, 1024, 2048, 4096]);
+    }
+
+    #[test]
     fn a_text_larger_than_a_page_is_kept_whole() {
         let text = ByteString::from("x".repeat(3 * PAGE));
         assert_eq!(Arena::default().copy(&text), text);

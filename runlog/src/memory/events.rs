@@ -207,6 +207,48 @@ mod tests {
         assert!(size_of::<Stored>() <= 48, "{}", size_of::<Stored>());
     }
 
+    #[test]
+    fn events_of_blocks_are_stored_without_a_box() {
+        let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+        context.handle_update(Update::text("words").last()).unwrap();
+        let stored: Vec<Stored> = std::iter::from_fn(|| context.poll_event()).map(Stored::from).collect();
+        let [Stored::Other(_), Stored::Started(_), Stored::Delta(..), Stored::Ended(..)] = stored.as_slice()
+        else {
+            panic!("{stored:?}")
+        };
+    }
+
+    /// Returns a chunk of as many blocks, packed if that is worthwhile.
+    fn packed(blocks: usize) -> Chunk {
+        let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+        for number in 0..blocks {
+            let update = Update::text("words").in_message(number.to_string()).last();
+            context.handle_update(update).unwrap();
+        }
+        let mut chunk = Chunk::Open(std::iter::from_fn(|| context.poll_event()).map(Stored::from).collect());
+        chunk.pack();
+        chunk
+    }
+
+    #[test]
+    fn a_chunk_of_eight_blocks_is_packed_and_one_of_seven_is_not() {
+        assert!(matches!(packed(BLOCKS), Chunk::Packed(_)));
+        assert!(matches!(packed(BLOCKS - 1), Chunk::Open(_)));
+    }
+
+    #[test]
+    fn all_chunks_but_the_last_two_are_packed() {
+        let mut events = Events::default();
+        let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+        for number in 0..4 * CHUNK {
+            context.handle_update(Update::text("words").in_message(number.to_string()).last()).unwrap();
+        }
+        std::iter::from_fn(|| context.poll_event()).take(4 * CHUNK).for_each(|event| events.push(event));
+        let is_packed: Vec<bool> =
+            events.chunks.iter().map(|chunk| matches!(chunk, Chunk::Packed(_))).collect();
+        assert_eq!(is_packed, [true, true, false, false]);
+    }
+
     proptest! {
         #[test]
         fn chunks_hold_what_a_list_holds(

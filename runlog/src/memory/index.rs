@@ -113,3 +113,44 @@ fn ordered<'r>(
     let (newest, oldest) = if newest_first { (Some(runs.rev()), None) } else { (None, Some(runs)) };
     newest.into_iter().flatten().chain(oldest.into_iter().flatten())
 }
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_core::Timestamp;
+
+    use super::*;
+    use crate::log::RunLog as _;
+    use crate::memory::MemoryLog;
+    use crate::testing::{events, meta};
+
+    #[tokio::test]
+    async fn a_deleted_run_is_in_no_list() {
+        let log = MemoryLog::default();
+        let (gone, open) = (meta("gone"), meta("open"));
+        let queries = [
+            RunQuery::default(),
+            RunQuery { thread_id: Some(gone.thread_id.clone()), ..RunQuery::default() },
+            RunQuery { owner: Some(gone.owner.clone()), ..RunQuery::default() },
+        ];
+        assert_eq!((&gone.thread_id, &gone.owner), (&open.thread_id, &open.owner));
+        let lease = log.open(gone, Timestamp(9)).await.unwrap();
+        log.open(open, Timestamp(9)).await.unwrap();
+        log.append(&lease, events(1), Timestamp(1)).await.unwrap();
+        assert_eq!(log.expire(Timestamp(2)).await, Ok(1));
+        for query in queries {
+            let listed = log.list(query.clone(), 10).await.unwrap();
+            let ids: Vec<&str> = listed.iter().map(|run| run.meta.run_id.as_str()).collect();
+            assert_eq!(ids, ["open"], "{query:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_list_of_a_thread_ends_with_its_last_run() {
+        let log = MemoryLog::default();
+        let lease = log.open(meta("gone"), Timestamp(9)).await.unwrap();
+        log.append(&lease, events(1), Timestamp(1)).await.unwrap();
+        log.expire(Timestamp(2)).await.unwrap();
+        let runs = log.runs();
+        assert_eq!((runs.index.threads.len(), runs.index.owners.len()), (0, 0));
+    }
+}

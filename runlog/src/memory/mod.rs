@@ -341,3 +341,6 @@ impl RunLog for MemoryLog {
         ready(Ok(self.expire_now(before)))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -122,3 +122,66 @@ impl Owners {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deleted_runs_no_longer_count_against_their_owner() {
+        let mut owners = Owners::default();
+        for owner in ["many", "many", "many", "few", "few"] {
+            owners.open(owner);
+        }
+        owners.end("many", "ended".into());
+        owners.forget("many");
+        owners.forget("many");
+        assert_eq!(
+            owners.take_for("few", Scarce::Runs),
+            None,
+            "it holds one run now, and the other owner two"
+        );
+        owners.open("many");
+        owners.open("many");
+        assert_eq!(owners.take_for("few", Scarce::Runs), Some("ended".into()));
+    }
+
+    #[test]
+    fn an_owner_that_holds_as_much_loses_nothing() {
+        let mut owners = Owners::default();
+        for owner in ["a", "b"] {
+            owners.open(owner);
+            owners.end(owner, owner.into());
+        }
+        assert_eq!(owners.take_for("a", Scarce::Runs), Some("a".into()));
+        assert_eq!(owners.take_for("a", Scarce::Runs), None);
+    }
+
+    #[test]
+    fn owners_without_an_ended_run_are_passed_over() {
+        let mut owners = Owners::default();
+        for owner in ["most", "most", "most", "more", "more", "few"] {
+            owners.open(owner);
+        }
+        owners.end("more", "ended".into());
+        assert_eq!(owners.take_for("few", Scarce::Runs), Some("ended".into()));
+    }
+
+    #[test]
+    fn runs_that_are_gone_are_not_proposed() {
+        let mut owners = Owners::default();
+        owners.open("a");
+        owners.end("a", "gone".into());
+        owners.end("a", "there".into());
+        owners.retain_ended(|run| run.as_str() == "there");
+        assert_eq!(owners.take_ended("a"), Some("there".into()));
+    }
+
+    #[test]
+    fn an_owner_without_runs_is_removed() {
+        let mut owners = Owners::default();
+        owners.open("a");
+        owners.forget("a");
+        assert!(owners.all.is_empty());
+    }
+}

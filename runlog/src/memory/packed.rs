@@ -129,6 +129,17 @@ mod tests {
         assert!(packed.unpack().eq(events));
     }
 
+    #[test]
+    fn three_equal_bytes_are_not_written_again_and_two_are() {
+        let difference = |before: &[u8], record: &[u8]| {
+            let mut bytes = Vec::new();
+            write_difference(before, record, &mut bytes);
+            bytes
+        };
+        assert_eq!(difference(&[1, 2, 3, 4, 5], &[9, 2, 3, 4, 8]), [5, 0, 1, 9, 3, 1, 8]);
+        assert_eq!(difference(&[1, 2, 3, 4], &[9, 2, 3, 8]), [4, 0, 4, 9, 2, 3, 8]);
+    }
+
     proptest! {
         #[test]
         fn differences_are_undone(records in prop::collection::vec(prop::collection::vec(0..4_u8, 0..300), 0..12)) {

@@ -1,7 +1,7 @@
 //! The engine with agents of the test's own, on a clock of the test's own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aqueduct_core::agent::{AgentRequest, CallContext, Checkpoint, Takeover};
@@ -9,8 +9,8 @@ use aqueduct_core::service::{
     BoxFuture, Caller, EventStream, NumberedEvent, RefusalKind, RunService as _, ServiceError, StartedRun,
 };
 use aqueduct_core::{
-    Agent, BlockEvent, Identity, Interrupt, Principal, RunInput, RunOutcome, Source, SourceEvent,
-    SourceStream, Timestamp, Update, Usage,
+    Agent, AgentGrant, BlockEvent, Identity, Interrupt, Principal, RunId, RunInput, RunOutcome, Source,
+    SourceEvent, SourceStream, Timestamp, Update, Usage,
 };
 use aqueduct_runlog::{Control, LogScope, MemoryLog, RunLog as _};
 use aqueduct_runs::{
@@ -408,7 +408,7 @@ async fn a_run_that_cannot_go_on_elsewhere_gets_time_and_then_ends_honestly() {
 #[tokio::test]
 async fn runs_keep_the_agent_that_they_started_with() {
     let (go, gone) = tokio::sync::oneshot::channel::<()>();
-    let gone = std::sync::Mutex::new(Some(gone));
+    let gone = Mutex::new(Some(gone));
     let runs = Runs::new().agent("a", move |_: RunInput| {
         let gone = gone.lock().unwrap().take().unwrap();
         stream::once(async move {
@@ -483,6 +483,80 @@ async fn what_belongs_to_another_principal_does_not_exist() {
         assert!(runs.watch(&root, &id, 0).await.is_ok(), "{id}");
         assert_eq!(runs.watch(&bob, &id, 0).await.map(drop).map_err(kind), Err(RefusalKind::NotFound));
     }
+}
+
+/// The token is the principal. Each may run the agents of the list; `guest` is asked for a proof.
+#[derive(Debug)]
+struct Granted(Arc<Mutex<Vec<&'static str>>>);
+
+impl AccessPolicy for Granted {
+    fn identify(&self, caller: &Caller) -> Result<Arc<Identity>, ServiceError> {
+        let token = caller.token.clone().unwrap_or_default();
+        let mut identity = Identity::new(Principal::new("", token).unwrap());
+        let granted = self.0.lock().unwrap().iter().map(|&name| name.to_owned()).collect();
+        identity.agents = AgentGrant::Only(granted);
+        identity.former = vec!["gateway/0".to_owned()];
+        Ok(Arc::new(identity))
+    }
+
+    fn challenge(&self, identity: &Identity) -> Option<ServiceError> {
+        let is_guest = identity.principal.subject() == "guest";
+        is_guest.then(|| ServiceError::new(RefusalKind::Unauthenticated, "send a token"))
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_seen_by_its_principal_while_it_may_run_the_agent() {
+    let log = Arc::new(MemoryLog::default());
+    let granted = Arc::new(Mutex::new(vec!["echo", "absent"]));
+    let engine = |agent: &str| {
+        let echo = |input: RunInput| stream::iter([Update::text(input.text())]);
+        let runs = Runs::builder().agent(agent, echo).access(Arc::new(Granted(Arc::clone(&granted))));
+        runs.shared_log(Arc::clone(&log) as _).build()
+    };
+    let (runs, without_agent) = (engine("echo"), engine("another"));
+    let caller = |token: &str| Caller { token: Some(token.to_owned()), ..Caller::default() };
+    let (ada, eve) = (caller("ada"), caller("eve"));
+    let kind = |error: ServiceError| error.kind;
+    let run = runs.start(&ada, "echo", input("r")).await.unwrap().run_id;
+    let key = runs.find_run(&ada, &run).await.unwrap().meta.run_id;
+    let find = async |runs: &Runs, caller: &Caller, id: &RunId| {
+        runs.find_run(caller, id).await.map(|state| state.meta.run_id).map_err(kind)
+    };
+    assert_eq!(find(&runs, &ada, &key).await, Ok(key.clone()), "a principal of version 0.1 may use the key");
+    assert_eq!(find(&runs, &eve, &key).await, Err(RefusalKind::NotFound), "the key of another principal");
+    assert_eq!(find(&without_agent, &ada, &run).await, Err(RefusalKind::NotFound), "an unknown agent");
+    assert_eq!(runs.authenticate(&ada, "absent").map(drop).map_err(kind), Err(RefusalKind::NotFound));
+    assert_eq!(runs.list_agents(&caller("guest")).await.map(|agents| agents.len()).map_err(kind), Ok(1));
+    granted.lock().unwrap().clear();
+    assert_eq!(find(&runs, &ada, &run).await, Err(RefusalKind::NotFound), "the grant was withdrawn");
+    assert_eq!(runs.authenticate(&ada, "echo").map(drop).map_err(kind), Err(RefusalKind::NotFound));
+    assert_eq!(runs.list_agents(&ada).await.map(|agents| agents.len()).map_err(kind), Ok(0));
+    let guest = runs.list_agents(&caller("guest")).await.map(|agents| agents.len()).map_err(kind);
+    assert_eq!(guest, Err(RefusalKind::Unauthenticated));
+}
+
+#[tokio::test]
+async fn a_replica_at_its_limit_leaves_a_lapsed_run_to_others() {
+    let log = Arc::new(MemoryLog::default());
+    let replica = |limit: usize| {
+        let settings = Settings::default().with_lease(Duration::from_millis(1)).with_limit(limit);
+        Runs::builder().agent("a", Resumable).shared_log(Arc::clone(&log) as _).settings(settings).build()
+    };
+    let (one, full, other) = (replica(9), replica(1), replica(9));
+    let mut started = start(&one, "a", "r").await;
+    let mut seen = Vec::new();
+    while text(&seen) != "first " {
+        seen.push(started.events.next().await.unwrap());
+    }
+    let _busy = start(&full, "a", "s").await;
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    full.sweep_once().await.unwrap();
+    assert_eq!((full.metrics().taken_over(), full.active_runs()), (0, 1));
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    other.sweep_once().await.unwrap();
+    let rest = all(other.watch(&Caller::default(), &"r".into(), 0).await.unwrap()).await;
+    assert_eq!((text(&rest).as_str(), outcome(&rest)), ("first second", Some(RunOutcome::Success)));
 }
 
 /// Shows a sub-agent in the run while the agent calls it.

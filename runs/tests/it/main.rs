@@ -10,5 +10,6 @@
 
 mod engine;
 mod errands;
+mod replica;
 mod replies;
 mod troubled;

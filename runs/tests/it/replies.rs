@@ -1,11 +1,12 @@
 //! Replies to interrupts: taken once, bound to the run that asked and to its principal.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aqueduct_core::service::{Caller, NumberedEvent, RefusalKind, RunService as _, ServiceError, StartedRun};
 use aqueduct_core::{
     BlockEvent, Identity, Interrupt, InterruptId, InterruptReply, Principal, RunId, RunInput, RunOutcome,
-    SourceEvent, Update,
+    SourceEvent, Timestamp, Update,
 };
 use aqueduct_runlog::{LogLimits, MemoryLog, RunLog, RunQuery};
 use aqueduct_runs::{AccessPolicy, Runs};
@@ -219,4 +220,62 @@ async fn a_cancel_under_the_id_of_the_client_reaches_the_run_that_goes_on() {
         matches!(&all(going).await.last().unwrap().event, BlockEvent::RunFinished(end) if end.outcome == RunOutcome::Cancelled)
     );
     assert!(!runs.cancel(&anyone, &RunId::from("r1")).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_reply_under_an_id_of_its_own_keeps_that_id() {
+    let (log, given): (Arc<dyn RunLog>, _) = (Arc::new(MemoryLog::default()), Given::default());
+    let runs = engine(&log, 1, &given);
+    ask(&runs).await;
+    assert_eq!(start(&runs, "ada", reply("r2", "q1", "yes")).await.unwrap().run_id.as_str(), "r2");
+}
+
+#[tokio::test]
+async fn an_earlier_interrupt_is_answered_although_a_later_one_is_open() {
+    let (log, given): (Arc<dyn RunLog>, _) = (Arc::new(MemoryLog::default()), Given::default());
+    let runs = engine(&log, 2, &given);
+    ask(&runs).await;
+    all(start(&runs, "ada", reply("r2", "q1", "yes")).await.unwrap()).await;
+    let late = start(&runs, "ada", reply("r3", "q1", "no")).await.unwrap_err();
+    assert!(late.message.contains("\"q1\"") && late.message.contains("answered already"), "{late}");
+    all(start(&runs, "ada", reply("r3", "q2", "no")).await.unwrap()).await;
+    assert_eq!(*given.lock().unwrap(), [json!("yes"), json!("no")]);
+}
+
+#[tokio::test]
+async fn an_answered_interrupt_stays_answered_when_leases_and_claims_have_lapsed() {
+    let (log, given): (Arc<dyn RunLog>, _) = (Arc::new(MemoryLog::default()), Given::default());
+    let now = Arc::new(AtomicI64::new(1_000_000));
+    let clock = Arc::clone(&now);
+    let runs = Runs::builder().access(Arc::new(ByToken)).shared_log(Arc::clone(&log));
+    let runs = runs.clock(Arc::new(move || Timestamp(clock.load(Ordering::SeqCst)))).build();
+    let runs = runs.agent("asking", asking(1, &given));
+    ask(&runs).await;
+    let first = all(start(&runs, "ada", reply("r1", "q1", "yes")).await.unwrap()).await;
+    now.fetch_add(60_000, Ordering::SeqCst);
+    let again = start(&runs, "ada", reply("r1", "q1", "yes")).await.unwrap();
+    assert!(again.is_repeat, "a claim whose run is open is kept for longer than a lease");
+    assert_eq!(all(again).await, first);
+    now.fetch_add(2 * 60 * 60 * 1_000, Ordering::SeqCst);
+    let refused = start(&runs, "ada", reply("r1", "q1", "no")).await.unwrap_err();
+    assert!(refused.message.contains("answered already"), "{refused}");
+    assert_eq!(given.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_cancel_does_not_reach_the_reply_of_another_principal() {
+    let runs = Runs::builder().access(Arc::new(ByToken)).build().agent("asking", |input: RunInput| {
+        let waits = SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None };
+        let asks = stream::iter(vec![SourceEvent::interrupt(Interrupt::new("q1", "x")), waits]);
+        if input.resume.is_empty() { asks.boxed() } else { stream::pending().boxed() }
+    });
+    for token in ["ada", "eve"] {
+        all(start(&runs, token, RunInput::prompt("thread", "r1", "go")).await.unwrap()).await;
+    }
+    let going = start(&runs, "ada", reply("r1", "q1", "yes")).await.unwrap();
+    assert!(!runs.cancel(&caller("eve"), &RunId::from("r1")).await.unwrap());
+    assert!(runs.cancel(&caller("ada"), &RunId::from("r1")).await.unwrap());
+    assert!(
+        matches!(&all(going).await.last().unwrap().event, BlockEvent::RunFinished(end) if end.outcome == RunOutcome::Cancelled)
+    );
 }

@@ -94,7 +94,9 @@ pub(super) fn check_dependencies(project: &Project) -> Result<()> {
 
 /// Compares the public items of the libraries with those of the last release.
 pub(super) fn check_semver(project: &Project) -> Result<()> {
-    let tags = Invocation::new("git", project.root()).args(["tag", "--list", "v*"]).output();
+    // By version: in alphabetical order `v0.10.0` comes before `v0.9.0`.
+    let sorted = ["tag", "--list", "v*", "--sort=version:refname"];
+    let tags = Invocation::new("git", project.root()).args(sorted).output();
     let tags = tags.unwrap_or_default();
     let Some(last) = tags.lines().next_back() else {
         println!("    there is no release yet (no tag `v*`): nothing to compare with");

@@ -133,12 +133,18 @@ fn lead(
     std::fs::create_dir_all(&learnt).with_context(|| format!("cannot make {}", learnt.display()))?;
     let kept = format!("fuzz/corpus/{name}");
     let seeds = seeds.split(' ').chain([kept.as_str()]);
-    let seeds = seeds.filter(|place| !place.is_empty() && project.root().join(place).is_dir());
+    // libFuzzer takes folders alone: a file as an argument is run once, and nothing else.
+    let (folders, files): (Vec<&str>, Vec<&str>) =
+        seeds.filter(|place| !place.is_empty()).partition(|place| project.root().join(place).is_dir());
+    for file in files.iter().map(|place| project.root().join(place)).filter(|place| place.is_file()) {
+        let copy = learnt.join(file.file_name().context("a seed without a name")?);
+        std::fs::copy(&file, &copy).with_context(|| format!("cannot copy {}", file.display()))?;
+    }
     let log = folder.join(format!("{name}.log"));
     std::fs::write(&log, "").with_context(|| format!("cannot write {}", log.display()))?;
     let outcome = Invocation::new(program.to_string_lossy(), project.root())
         .args([learnt.to_string_lossy()])
-        .args(seeds)
+        .args(folders)
         .args([
             format!("-max_total_time={seconds}"),
             format!("-max_len={LONGEST}"),

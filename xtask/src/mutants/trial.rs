@@ -5,10 +5,11 @@
 //! the mutated crate would replace the real one. Mutants that do not compile are excluded, and the build is repeated.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -23,8 +24,10 @@ use crate::project::Project;
 /// The most builds of one package: each excludes the mutants that did not compile in the build before.
 const ROUNDS: usize = 12;
 
-/// The time after which tests with a mutant count as hanging. A mutant that makes a test hang is detected.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// A test that hangs has detected its mutant. The tests of a mutant count as hanging after this many times the duration of the tests
+/// without a mutant, and not before [`MIN_TIMEOUT`].
+const SLOWDOWN: u32 = 5;
+const MIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The mutants of one package, in a copy of the tree.
 pub(super) struct Trial<'p> {
@@ -113,8 +116,14 @@ impl<'p> Trial<'p> {
         Ok(files)
     }
 
-    /// Builds the tests, and excludes mutants until the rest compiles. Returns the mutants of the successful build.
-    pub(super) fn build(&mut self) -> Result<&[Mutant]> {
+    /// Keeps the mutants whose line of the list contains `text`, and returns how many mutants are left.
+    pub(super) fn select(&mut self, text: Option<&str>) -> usize {
+        self.mutants.retain(|mutant| text.is_none_or(|text| mutant.to_string().contains(text)));
+        self.mutants.len()
+    }
+
+    /// Builds the tests, and excludes mutants until the rest compiles.
+    pub(super) fn build(&mut self) -> Result<()> {
         for _ in 0..ROUNDS {
             self.weave()?;
             let output = self.cargo().output().context("cannot start cargo")?;
@@ -125,7 +134,7 @@ impl<'p> Trial<'p> {
                 let programs = messages.iter().filter_map(|message| message.get("executable")?.as_str());
                 self.programs = programs.map(PathBuf::from).collect();
                 ensure!(!self.programs.is_empty(), "{} has no tests", self.subject.package);
-                return Ok(&self.mutants);
+                return Ok(());
             }
             let before = self.excluded.len();
             for (file, line) in messages.iter().flat_map(errors) {
@@ -150,46 +159,46 @@ impl<'p> Trial<'p> {
         call
     }
 
-    /// Returns `true` if the tests pass with the mutant of that number: no test detects it.
-    fn passes(&self, number: usize, filter: Option<&str>) -> Result<bool> {
+    /// Runs the tests with the mutant of that number, until a test program fails or hangs.
+    fn outcome(&self, number: usize, filter: Option<&str>, timeout: Duration) -> Result<Outcome> {
         for program in &self.programs {
             let mut call = Command::new(program);
             // cargo starts tests in the folder of their package; fixtures are found relative to it.
             call.current_dir(self.tree.join(self.subject.folder)).args(filter);
-            call.args(["--quiet", "--test-threads=4"]).env("AQUEDUCT_MUTANT", number.to_string());
+            call.arg("--test-threads=4").env("AQUEDUCT_MUTANT", number.to_string());
             call.env("PROPTEST_CASES", "64").env("CARGO_MANIFEST_DIR", self.tree.join(self.subject.folder));
-            call.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let mut child = call.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-            let started = Instant::now();
-            let status = loop {
-                match child.try_wait()? {
-                    Some(status) => break Some(status),
-                    None if started.elapsed() > TIMEOUT => break None,
-                    None => std::thread::sleep(Duration::from_millis(5)),
-                }
-            };
-            if status.is_none() {
-                child.kill()?;
-                child.wait()?;
-            }
-            if !status.is_some_and(|status| status.success()) {
-                return Ok(false);
+            call.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+            let child = call.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+            let outcome = wait(child, timeout)?;
+            if outcome != Outcome::Passed {
+                return Ok(outcome);
             }
         }
-        Ok(true)
+        Ok(Outcome::Passed)
     }
 
     /// Runs the tests for each mutant, the tests of its module first, and returns the mutants that no test detects.
     pub(super) fn run(&self, jobs: usize) -> Result<Vec<Mutant>> {
-        ensure!(self.passes(0, None)?, "the tests of {} fail without a mutant", self.subject.package);
+        let begun = Instant::now();
+        let outcome = self.outcome(0, None, Duration::MAX)?;
+        ensure!(outcome == Outcome::Passed, "the tests of {} fail without a mutant", self.subject.package);
+        let timeout = MIN_TIMEOUT.max(begun.elapsed() * SLOWDOWN);
         let (next, missed) = (Mutex::new(self.mutants.iter()), Mutex::new(Vec::new()));
         let work = || -> Result<()> {
             loop {
                 let mutant = next.lock().unwrap_or_else(PoisonError::into_inner).next();
                 let Some(mutant) = mutant else { return Ok(()) };
-                if self.passes(mutant.number, module(&mutant.file))? && self.passes(mutant.number, None)? {
-                    println!("    missed: {}:{} {}", mutant.file, mutant.lines.start, mutant.about);
-                    missed.lock().unwrap_or_else(PoisonError::into_inner).push(mutant.clone());
+                let mut outcome = self.outcome(mutant.number, module(&mutant.file), timeout)?;
+                if outcome == Outcome::Passed {
+                    outcome = self.outcome(mutant.number, None, timeout)?;
+                }
+                match outcome {
+                    Outcome::Failed => {}
+                    Outcome::Hung => println!("    hangs: {mutant}"),
+                    Outcome::Passed => {
+                        println!("    missed: {mutant}");
+                        missed.lock().unwrap_or_else(PoisonError::into_inner).push(mutant.clone());
+                    }
                 }
             }
         };
@@ -201,6 +210,42 @@ impl<'p> Trial<'p> {
         })?;
         Ok(missed.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// How the tests of a mutant ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// No test detects the mutant.
+    Passed,
+    /// A test failed, or the program was aborted.
+    Failed,
+    /// The tests did not end in time. On a machine that has no time for them, this says nothing about the mutant.
+    Hung,
+}
+
+/// Waits for a test program. Kills the program when a test has failed, or after `timeout`.
+fn wait(mut child: Child, timeout: Duration) -> Result<Outcome> {
+    let stdout = child.stdout.take().context("the test program has no output")?;
+    let (failed, failure) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut lines = BufReader::new(stdout).split(b'\n').map_while(Result::ok);
+        // The end of the output drops the sender, which ends the wait too.
+        if lines.any(|line| line.starts_with(b"test ") && line.ends_with(b"FAILED")) {
+            failed.send(()).ok();
+        }
+    });
+    let outcome = match failure.recv_timeout(timeout) {
+        Err(RecvTimeoutError::Disconnected) if child.wait()?.success() => Outcome::Passed,
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => Outcome::Failed,
+        Err(RecvTimeoutError::Timeout) => Outcome::Hung,
+    };
+    if outcome != Outcome::Passed {
+        // Fails if the program has ended, which is as good.
+        child.kill().ok();
+        child.wait()?;
+    }
+    reader.join().ok();
+    Ok(outcome)
 }
 
 /// Returns the name of the top-level module of a file, by which its tests are filtered.

@@ -8,6 +8,7 @@
 //! the line of the compiler's error.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use super::find::{Change, Part, Place};
 
@@ -18,6 +19,12 @@ pub(super) struct Mutant {
     pub(super) file: String,
     pub(super) lines: Part,
     pub(super) about: String,
+}
+
+impl fmt::Display for Mutant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{} {}", self.file, self.lines.start, self.about)
+    }
 }
 
 /// The switch, which is added to the root of the crate.

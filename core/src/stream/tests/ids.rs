@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{finished, result, text, thinking, tool};
 use crate::event::{BlockEvent, SpanKind};
 use crate::id::ToolCallId;
-use crate::run::Interrupt;
+use crate::run::{Interrupt, LaneOutcome};
 use crate::source::Source;
 use crate::stream::{Limits, StreamContext};
 use crate::testing::InvariantChecker;
@@ -103,6 +103,12 @@ fn parallel_calls_of_a_message_without_text_share_their_parent() {
     // Without its own id the message has that of its first call, as frontends call it then.
     let taken = ids(&events(keeping(&["m"]), parallel()));
     assert_eq!(taken[..2], ["call c1", "call c2 of c1"]);
+}
+
+#[test]
+fn parallel_calls_have_no_parent_where_message_ids_are_not_kept() {
+    let minted = ids(&events(StreamContext::new(RunInfo::new("thread", "run")), parallel()));
+    assert_eq!(minted[..2], ["call c1", "call c2"]);
 }
 
 #[test]
@@ -209,6 +215,47 @@ fn an_encrypted_form_has_the_emitted_id_and_the_lane_of_its_message() {
             root(wellknown::RAW, json!({ "event": of("m9") })),
         ]
     );
+}
+
+#[test]
+fn an_encrypted_form_of_a_call_or_a_result_has_its_emitted_id() {
+    let known: ToolCallId = "c1".into();
+    let context = StreamContext::new(RunInfo::new("thread", "run")).with_known_calls([&known]);
+    let updates = vec![
+        tool("c1", "look", "{}"),
+        sealed("c1"),
+        result("c1", "1").in_message("t1"),
+        sealed("c1"),
+        sealed("t1"),
+    ];
+    let events = events(context, updates);
+    let values: Vec<Value> = customs(&events).into_iter().map(|(_, _, value)| value).collect();
+    assert_eq!(
+        values.iter().map(|value| value["id"].as_str()).collect::<Vec<_>>(),
+        [Some("run/2"), Some("run/2"), Some("run/4")]
+    );
+    assert!(ids(&events).contains(&"result run/4 of run/2".to_owned()), "{:?}", ids(&events));
+}
+
+#[test]
+fn an_encrypted_form_of_an_earlier_life_of_a_lane_has_no_emitted_id() {
+    let sub = Source::root().child("sub");
+    let of = |update: Update| SourceEvent::Update(update.from_source(&sub));
+    let mut context = StreamContext::new(RunInfo::new("thread", "run"));
+    for event in [
+        of(tool("c1", "look", "{}").last()),
+        of(result("c1", "1").in_message("t1")),
+        SourceEvent::LaneClosed { source: sub.clone(), outcome: LaneOutcome::Success(None) },
+        of(text("m", "again")),
+        of(sealed("c1")),
+        of(sealed("t1")),
+        finished(),
+    ] {
+        context.handle_event(event).unwrap();
+    }
+    let events: Vec<_> = std::iter::from_fn(|| context.poll_event()).collect();
+    let names: Vec<String> = customs(&events).into_iter().map(|(_, name, _)| name).collect();
+    assert_eq!(names, [wellknown::RAW, wellknown::RAW]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::error::{Error, Fault};
+use crate::id::ToolCallId;
 use crate::run::{Interrupt, RunInfo};
 use crate::source::Source;
 use crate::stream::{Limits, StreamContext};
@@ -160,4 +161,48 @@ fn a_block_that_takes_the_place_of_another_needs_no_room() {
         context.handle_update(update).unwrap();
     }
     assert!(context.handle_update(text("m3", "d").on_track("other")).is_err());
+}
+
+#[test]
+fn open_calls_leave_less_room_for_texts() {
+    let limits = Limits { open_blocks: 2, ..Limits::default() };
+    let calls = [tool("1", "t", "").into(), tool("2", "t", "").into()];
+    refused(limits, "open_blocks", calls.into_iter().chain([text("m", "x").into()]));
+}
+
+#[test]
+fn a_call_with_a_result_leaves_room_for_the_next() {
+    let limits = Limits { open_blocks: 1, ..Limits::default() };
+    let mut context = StreamContext::with_limits(RunInfo::new("t", "r"), limits);
+    for id in ["1", "2", "3"] {
+        context.handle_update(tool(id, "t", "")).unwrap();
+        context.handle_update(result(id, "r")).unwrap();
+    }
+}
+
+#[test]
+fn bytes_per_block_is_the_sum_of_id_and_name() {
+    let limits = Limits { bytes_per_block: 8, ..Limits::default() };
+    let mut context = StreamContext::with_limits(RunInfo::new("t", "r"), limits);
+    context.handle_update(tool("1234", "5678", "")).unwrap();
+    context.handle_update(text("1234", "x").on_track("5678")).unwrap();
+    assert!(context.handle_update(tool("12345", "5678", "")).is_err());
+    assert!(context.handle_update(text("12345", "x").on_track("5678")).is_err());
+}
+
+/// A call that is forgotten is no longer pending, and a late result of it counts as one of an unknown call.
+#[test]
+fn remembered_blocks_bounds_the_ended_calls_without_result() {
+    let limits = Limits { remembered_blocks: 2, ..Limits::default() };
+    for (ids, pending) in [(["1", "2"].as_slice(), ["1", "2"]), (&["1", "2", "3"], ["2", "3"])] {
+        let mut context = StreamContext::with_limits(RunInfo::new("t", "r"), limits.clone());
+        for id in ids {
+            context.handle_update(tool(id, "t", "").last()).unwrap();
+        }
+        context.handle_event(finished()).unwrap();
+        let Some(BlockEvent::RunFinished(end)) = std::iter::from_fn(|| context.poll_event()).last() else {
+            panic!("no end")
+        };
+        assert_eq!(end.pending_calls.iter().map(ToolCallId::as_str).collect::<Vec<_>>(), pending);
+    }
 }

@@ -5,6 +5,7 @@ mod cuts;
 mod ids;
 mod limits;
 mod properties;
+mod repeats;
 mod restore;
 mod rules;
 mod scenarios;

@@ -2,12 +2,15 @@
 
 use proptest::prelude::*;
 
+use super::{result, text, thinking, tool};
 use crate::RunInfo;
+use crate::block::{ContentBlock, Thinking};
 use crate::event::BlockEvent;
+use crate::run::RunOutcome;
 use crate::source::Source;
 use crate::stream::{Limits, StreamContext};
 use crate::testing::{InvariantChecker, arb_ending, arb_source_events, scenarios};
-use crate::update::SourceEvent;
+use crate::update::{SourceEvent, Update};
 
 fn info() -> RunInfo {
     RunInfo::new("thread", "run")
@@ -68,6 +71,53 @@ fn every_scenario_goes_on_as_if_nothing_had_been() {
     }
 }
 
+/// Sources whose later updates depend on what the first machine emitted: repeats, corrections, and messages of several blocks.
+fn repeats() -> Vec<Vec<Update>> {
+    let seal = || {
+        let thought = Thinking { text: "".into(), encrypted: Some(Box::new("s".into())) };
+        Update::new(ContentBlock::Thinking(thought)).in_message("m")
+    };
+    let corrected = || tool("c", "look", "{\"b\":2}").last().replace();
+    vec![
+        vec![thinking("m", "a"), seal(), seal()],
+        vec![text("m", "a").last(), tool("c", "look", "").in_message("m").last(), text("m", "b").last()],
+        vec![
+            tool("c", "look", "{}").last(),
+            result("c", "half"),
+            result("c", "whole"),
+            tool("c", "look", "{}").snapshot().last(),
+            result("c", "whole"),
+        ],
+        vec![tool("c", "look", "{\"a\":1}").last(), result("c", "r"), corrected(), corrected()],
+    ]
+}
+
+#[test]
+fn repeats_and_corrections_go_on_as_if_nothing_had_been() {
+    for (n, source) in repeats().into_iter().enumerate() {
+        let source: Vec<SourceEvent> = source.into_iter().map(SourceEvent::Update).collect();
+        for at in 0..=source.len() {
+            for keeps_ids in [false, true] {
+                let (_, whole, resumed) = cut(&source, at, keeps_ids);
+                assert_eq!(resumed, whole, "source {n}, cut after {at}, ids kept: {keeps_ids}");
+            }
+        }
+    }
+}
+
+#[test]
+fn calls_that_ended_in_the_past_take_no_room() {
+    let limits = Limits { open_blocks: 1, ..Limits::default() };
+    let mut first = StreamContext::with_limits(info(), limits.clone());
+    first.handle_update(tool("c1", "look", "").last()).unwrap();
+    let mut second = StreamContext::resuming(info(), limits);
+    for event in drain(&mut first) {
+        second.handle_past(&event);
+    }
+    second.handle_update(tool("c2", "look", "")).unwrap();
+    assert!(second.handle_update(tool("c3", "look", "")).is_err(), "an open one does");
+}
+
 #[test]
 fn a_run_goes_on_under_the_id_that_it_was_shown_under() {
     let mut first = StreamContext::new(info()).with_shown_id("shown".into());
@@ -87,6 +137,39 @@ fn the_innermost_of_two_steps_of_one_name_ends_first_after_a_restart() {
     let ended = || SourceEvent::StepFinished { source: source(), name: "a".into() };
     let (_, whole, resumed) = cut(&[started(), started(), ended(), ended()], 2, false);
     assert_eq!(resumed, whole);
+}
+
+#[test]
+fn the_id_of_a_minted_interrupt_is_not_used_again() {
+    let mut first = StreamContext::new(info());
+    first.handle_event(SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None }).unwrap();
+    let mut second = StreamContext::resuming(info(), Limits::default());
+    let mut asked = None;
+    // The replica stops before the terminal event is stored.
+    for event in drain(&mut first) {
+        if let BlockEvent::InterruptRequested(pending) = &event {
+            second.handle_past(&event);
+            asked = Some(pending.interrupt.id.to_string());
+        }
+    }
+    second.handle_update(Update::text("x")).unwrap();
+    let Some(BlockEvent::BlockStarted(head)) = second.poll_event() else { panic!("no block") };
+    assert_eq!((asked.as_deref(), head.id.as_str()), (Some("run/2"), "run/3"));
+}
+
+#[test]
+fn minted_ids_of_the_past_leave_room_for_ids_of_the_source() {
+    let mut first = StreamContext::new(info()).with_kept_ids([]);
+    let mut second = StreamContext::resuming(info(), Limits::default()).with_kept_ids([]);
+    for _ in 0..=1 << 16 {
+        first.handle_update(Update::custom("note", serde_json::Value::Null)).unwrap();
+    }
+    for event in drain(&mut first) {
+        second.handle_past(&event);
+    }
+    second.handle_update(Update::text("x").in_message("m")).unwrap();
+    let Some(BlockEvent::BlockStarted(head)) = second.poll_event() else { panic!("no block") };
+    assert_eq!(head.id.as_str(), "m");
 }
 
 proptest! {

@@ -84,6 +84,14 @@ pub(super) struct Message {
     pub(super) thought: Thought,
 }
 
+/// The lane and the track of a text that has ended.
+#[derive(Debug)]
+pub(super) struct EndedText {
+    /// The tag of the text's lane.
+    pub(super) tag: Option<ByteString>,
+    pub(super) track: Track,
+}
+
 /// A tool call that was seen.
 #[derive(Debug, Clone)]
 pub(super) struct Call {

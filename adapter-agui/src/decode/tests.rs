@@ -676,3 +676,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_call_without_a_tag_belongs_to_the_agent_of_its_message_also_after_the_end() {
+    for is_ended in [false, true] {
+        let mut events = vec![
+            json!({"type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant", "subagentRunId": "s"}),
+            content("m", "Looking."),
+        ];
+        events.extend(is_ended.then(|| end("m")));
+        events.push(json!(
+            {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "look", "parentMessageId": "m"}
+        ));
+        events.push(json!({"type": "TOOL_CALL_END", "toolCallId": "c"}));
+        events.push(json!(
+            {"type": "TOOL_CALL_RESULT", "messageId": "r", "toolCallId": "c", "content": "42"}
+        ));
+        let updates = updates(decode(events));
+        let keys: Vec<&str> = updates.iter().map(|update| update.source.key()).collect();
+        assert_eq!(keys, vec!["s"; updates.len()], "ended: {is_ended}");
+        assert!(updates.len() >= 4, "{updates:#?}");
+    }
+}

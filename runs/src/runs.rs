@@ -378,7 +378,7 @@ impl Runs {
     pub(crate) fn watched(&self, run: &RunId, handle: Option<&Arc<RunHandle>>, after: u64) -> EventStream {
         let follow = Follow::new(Arc::clone(&self.0.log), run.clone(), after);
         let halted = Box::pin(self.0.leaving.halted(handle.cloned()));
-        Box::pin(Watched::new(run, follow, handle.map(RunHandle::watch), halted))
+        Box::pin(Watched::new(run, follow, after, handle.map(RunHandle::watch), halted))
     }
 }
 

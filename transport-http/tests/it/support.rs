@@ -329,7 +329,10 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) async fn start(router: Router, config: ServerConfig) -> Self {
-        let server = Server::bind("127.0.0.1:0", config).await.unwrap();
+        Self::serve(router, Server::bind("127.0.0.1:0", config).await.unwrap())
+    }
+
+    pub(crate) fn serve(router: Router, server: Server) -> Self {
         let (addr, counters, shutdown) =
             (server.local_addr().unwrap(), server.counters(), CancelToken::new());
         let ended = tokio::spawn(server.serve(router, shutdown.clone()));

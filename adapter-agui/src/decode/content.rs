@@ -124,6 +124,7 @@ impl Decoder {
             created_at: base.timestamp.map(Timestamp),
             details: details(base),
             has_content: false,
+            is_held: false,
             thought: Thought::default(),
         };
         self.open.insert(key, message);
@@ -198,10 +199,13 @@ impl Decoder {
     /// Ends a reasoning message. Inside a span the end waits, because the encrypted form may still arrive.
     fn end_thought(&mut self, id: ByteString) {
         let key = (Kind::Thought, id);
-        let Some(message) = self.open.get(&key) else { return };
+        let Some(message) = self.open.get_mut(&key) else { return };
         let lane = self.lanes.get(message.tag.as_ref(), None);
         if lane.spans > 0 {
-            lane.held.push(message.id.as_bytes().clone());
+            // A second end of the same message adds nothing.
+            if !std::mem::replace(&mut message.is_held, true) {
+                lane.held.push(message.id.as_bytes().clone());
+            }
         } else {
             self.end_message(&key);
         }

@@ -698,3 +698,17 @@ fn a_call_without_a_tag_belongs_to_the_agent_of_its_message_also_after_the_end()
         assert!(updates.len() >= 4, "{updates:#?}");
     }
 }
+
+#[test]
+fn a_reasoning_message_whose_end_is_repeated_is_held_once() {
+    let mut decoder = Decoder::new();
+    let reasoning = |kind: &str| json!({"type": kind, "messageId": "r"});
+    decoder.handle_event(event(reasoning("REASONING_START"))).unwrap();
+    decoder
+        .handle_event(event(json!({"type": "REASONING_MESSAGE_CONTENT", "messageId": "r", "delta": "hm"})))
+        .unwrap();
+    for _ in 0..100 {
+        decoder.handle_event(event(reasoning("REASONING_MESSAGE_END"))).unwrap();
+    }
+    assert_eq!(decoder.lanes.find(None).unwrap().held.len(), 1);
+}

@@ -406,4 +406,13 @@ pub trait EventEncoder: Send {
 
     /// Updates the encoder's state with an event that the watcher already received over an earlier connection.
     fn skip(&mut self, _event: &BlockEvent) {}
+
+    /// Returns `true` if the transport may encode `merged`, the joined text of several deltas of one block, instead of the
+    /// deltas. If the encoder writes several payloads for `merged`, the transport discards them and encodes the deltas.
+    ///
+    /// An encoder with state returns `true` only if it writes at most one payload for `merged`, and if later payloads do not
+    /// depend on where the text was divided: an event is encoded once, and a watcher that resumes skips the deltas unmerged.
+    fn can_merge(&self, _merged: &BlockEvent) -> bool {
+        !self.has_state()
+    }
 }

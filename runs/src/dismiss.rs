@@ -43,14 +43,14 @@ impl Runs {
         let owner = self.authenticate(caller, agent)?.to_string();
         let (run, claim) = match self.take_reply(agent, &owner, &input).await? {
             Reply::Taken(run, claim) => (run.id, claim),
-            Reply::Repeats(run) => return self.repeat_run(&owner, run).await,
+            Reply::Repeats(run) => return self.repeat_run(&owner, agent, &input.thread_id, run).await,
         };
         let key = RunMeta::key(&owner, &run);
         let ended = self.log_cancelled(&owner, agent, &key, &input).await;
         if let Some(claim) = &claim {
             match &ended {
                 Ok(()) => self.keep_claim(claim).await,
-                Err(_) => self.release_claim(claim, &key).await,
+                Err(_) => self.release_claim(claim, &key, agent, &input.thread_id).await,
             }
         }
         ended?;

@@ -4,7 +4,7 @@
 //!           agent's stream         log appends
 //!   running ─────────────► events ────────────► running
 //!      │ cancelled (by its principal, without watchers, at shutdown)
-//!      ├────────────► stopping ── the agent reports an end, or `CANCEL_WAIT` ──► ended as reported, or cancelled
+//!      ├────────────► stopping ── the agent reports an end, its stream ends, or `CANCEL_WAIT` ──► ended as reported, or cancelled
 //!      ├ `run_timeout` ──────────────────► ended: failed
 //!      ├ the agent reports an end ───────► ended as reported
 //!      ├ the stream ends without an end ─► ended: failed
@@ -221,7 +221,10 @@ impl<'d> Machine<'d> {
             self.catch_up(input).await;
         }
         batch.events.into_iter().for_each(|event| self.handle_event(event));
-        if batch.is_end {
+        if batch.is_end && self.is_stopping {
+            // An agent may end its stream as its reaction to the cancel.
+            self.context.handle_cancel();
+        } else if batch.is_end {
             self.context.handle_eof();
         }
         self.is_flooded = batch.is_full;

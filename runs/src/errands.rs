@@ -134,6 +134,11 @@ fn kind_of(meta: &RunMeta) -> Option<&str> {
     rest.split_once(MARK).map(|(kind, _)| kind)
 }
 
+/// Returns the number of an errand among those of its subject.
+fn nth_of(key: &RunId) -> Option<usize> {
+    key.as_str().rsplit(MARK).next()?.parse().ok()
+}
+
 /// Returns `true` for a run that is an errand.
 pub(crate) fn is_errand(meta: &RunMeta) -> bool {
     kind_of(meta).is_some()
@@ -154,7 +159,14 @@ impl Runs {
     ///
     /// Returns an error if the log refuses the record, or if the subject already has 1000 records.
     pub async fn begin_errand(&self, subject: &Subject, value: Value, works: bool) -> Result<(), LogError> {
-        let mut nth = self.errands(subject).await?.len();
+        let records = self.errands(subject).await?;
+        // Older records may have expired: the number of records says nothing about the last one.
+        let mut nth = records.last().and_then(|last| nth_of(&last.key)).map_or(0, |last| last + 1);
+        if records.len() >= RECORDS {
+            let run = subject.key(nth);
+            return Err(LogError::RunTooLong { run, limit: "errands", what: "records", max: RECORDS });
+        }
+        let tries = nth + RECORDS;
         let lease = loop {
             let meta = RunMeta {
                 run_id: subject.key(nth),
@@ -165,7 +177,7 @@ impl Runs {
             };
             match self.run_log().open(meta, self.lease_until()).await {
                 Ok(lease) => break lease,
-                Err(LogError::Exists(_)) if nth < RECORDS => nth += 1,
+                Err(LogError::Exists(_)) if nth < tries => nth += 1,
                 Err(error) => return Err(error),
             }
         };
@@ -194,7 +206,7 @@ impl Runs {
         };
         let mut records: Vec<ErrandRecord> =
             states.into_iter().filter(|state| is_errand(&state.meta)).filter_map(record).collect();
-        records.sort_by(|a, b| a.key.cmp(&b.key));
+        records.sort_by_key(|record| nth_of(&record.key));
         Ok(records)
     }
 

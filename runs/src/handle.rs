@@ -249,7 +249,7 @@ const LOG_LOST: &str = "log_lost";
 pub(crate) struct Watched {
     run: RunId,
     follow: Follow,
-    /// The number of the last event that this stream returned; 0 before the first one.
+    /// The number of the last event that the watcher has, from this stream or from before it resumed.
     last: u64,
     _guard: Option<WatchGuard>,
     /// Completes when the watcher must stop before the end of the run.
@@ -261,15 +261,25 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Returns the events of `run` for one watcher. `halted` completes when the watcher must stop early.
+    /// Returns the events of `run` for one watcher that has the events up to `after`, after which `follow` starts. `halted`
+    /// completes when the watcher must stop early.
     pub(crate) fn new(
         run: &RunId,
         follow: Follow,
+        after: u64,
         guard: Option<WatchGuard>,
         halted: BoxFuture<'static, ()>,
     ) -> Self {
         let halted = Gated::new(halted);
-        Self { run: run.clone(), follow, last: 0, _guard: guard, halted, was_polled: false, is_over: false }
+        Self {
+            run: run.clone(),
+            follow,
+            last: after,
+            _guard: guard,
+            halted,
+            was_polled: false,
+            is_over: false,
+        }
     }
 
     /// Decides how the stream ends after an error of the log: with a failure if the log has lost the run, otherwise resumable.
@@ -279,7 +289,12 @@ impl Watched {
         let is_lost =
             matches!(error, LogError::NotFound(_) | LogError::Lost { .. } | LogError::Unreadable { .. });
         is_lost.then(|| {
-            let failure = RunFailure::new(LOG_LOST, format!("{error}: start the run again"));
+            let message = match error {
+                LogError::NotFound(_) => format!("{error}: start the run again"),
+                // These errors say so themselves.
+                error => error.to_string(),
+            };
+            let failure = RunFailure::new(LOG_LOST, message);
             let run = Arc::new(RunInfo::new("", RunMeta::id_in(&self.run).as_bytes().clone()));
             let event = BlockEvent::RunFailed(Box::new(RunFailed::new(run, failure)));
             NumberedEvent { number: self.last + 1, event }
@@ -319,7 +334,40 @@ impl Stream for Watched {
 
 #[cfg(test)]
 mod tests {
+    use aqueduct_runlog::MemoryLog;
+    use futures_util::StreamExt as _;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_lost_run_fails_with_the_number_after_those_that_the_watcher_has() {
+        let run = RunId::from("lost");
+        for after in [0, 7] {
+            let follow = Follow::new(Arc::new(MemoryLog::default()), run.clone(), after);
+            let mut watched = Watched::new(&run, follow, after, None, Box::pin(std::future::pending()));
+            let failed = watched.next().await.unwrap();
+            assert_eq!(failed.number, after + 1);
+            assert!(matches!(failed.event, BlockEvent::RunFailed(_)));
+            assert_eq!(watched.next().await, None);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lost_run_says_once_to_start_it_again() {
+        let run = RunId::from("lost");
+        let unreadable = LogError::Unreadable { run: run.clone(), what: "its segment is gone".to_owned() };
+        let lost = LogError::Lost { run: run.clone(), from: 3 };
+        for error in [LogError::NotFound(run.clone()), unreadable, lost] {
+            let follow = Follow::new(Arc::new(MemoryLog::default()), run.clone(), 0);
+            let mut watched = Watched::new(&run, follow, 0, None, Box::pin(std::future::pending()));
+            let Some(BlockEvent::RunFailed(failed)) = watched.handle_error(&error).map(|event| event.event)
+            else {
+                panic!("{error}")
+            };
+            let message = failed.failure.message.to_string();
+            assert_eq!(message.matches("start the run again").count(), 1, "{message}");
+        }
+    }
 
     #[tokio::test]
     async fn lanes_are_made_on_first_use_and_closed_with_the_run() {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use aqueduct_core::event::RunFinished;
 use aqueduct_core::fingerprint::hash_bytes;
 use aqueduct_core::service::{RefusalKind, ServiceError, StartedRun};
-use aqueduct_core::{BlockEvent, InterruptReply, OpenInterrupts, RunId, RunInput, Timestamp};
+use aqueduct_core::{BlockEvent, InterruptReply, OpenInterrupts, RunId, RunInput, ThreadId, Timestamp};
 use aqueduct_runlog::{LogError, RunMeta, RunQuery, RunState};
 use serde_json::{Value, json};
 
@@ -101,6 +101,14 @@ impl Runs {
         let run = self.reply_run(owner, plain, &runs).await.map_err(log_error)?;
         let digest = digest(input);
         let claim = Claim { key: asked.key(asked.is_retried), value: format!("{digest} {}", run.id) };
+        let is_running = |state: &RunState| state.closed_at.is_none() && state.meta.public_id() == run.id;
+        // A run that an equal reply started has the claim of that reply; another run under the id is no repeat.
+        if asked.is_open
+            && runs.iter().any(is_running)
+            && self.holder(claim.key.clone()).await? != claim.value
+        {
+            return Err(refuse(&LogError::Exists(run.id)));
+        }
         let mut holder = if asked.is_open {
             self.hold_claim(&claim, self.lease_until()).await?
         } else {
@@ -127,24 +135,47 @@ impl Runs {
         }
     }
 
-    /// Releases the claim of a run that could not start. An open run keeps it.
-    pub(crate) async fn release_claim(&self, claim: &Claim, key: &RunId) {
-        if matches!(self.run_log().state(key).await, Err(LogError::NotFound(_)))
-            && let Err(error) = self.hold_claim(claim, Timestamp(0)).await
-        {
+    /// Releases the claim of a run that could not start. An open run keeps it; a run of another thread or agent under the same
+    /// id does not.
+    pub(crate) async fn release_claim(&self, claim: &Claim, key: &RunId, agent: &str, thread: &ThreadId) {
+        let is_free = match self.run_log().state(key).await {
+            Ok(state) => !is_of(&state.meta, agent, thread),
+            Err(error) => matches!(error, LogError::NotFound(_)),
+        };
+        if is_free && let Err(error) = self.hold_claim(claim, Timestamp(0)).await {
             tracing::debug!(claim = claim.key, %error, "the claim of a reply lapses");
         }
     }
 
+    /// Returns `true` if the log holds the run, as one of this agent and thread.
+    pub(crate) async fn is_open(&self, key: &RunId, agent: &str, thread: &ThreadId) -> bool {
+        self.run_log().state(key).await.is_ok_and(|state| is_of(&state.meta, agent, thread))
+    }
+
     /// Returns the run that the first of several equal replies started.
-    pub(crate) async fn repeat_run(&self, owner: &str, run: RunId) -> Result<StartedRun, ServiceError> {
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefusalKind::Conflict`] if the id belongs to a run of another agent or thread, under which the first reply
+    /// could not start its run.
+    pub(crate) async fn repeat_run(
+        &self,
+        owner: &str,
+        agent: &str,
+        thread: &ThreadId,
+        run: RunId,
+    ) -> Result<StartedRun, ServiceError> {
         let key = RunMeta::key(owner, &run);
         let until = tokio::time::Instant::now() + OPENING;
-        while let Err(error) = self.run_log().state(&key).await {
-            if tokio::time::Instant::now() >= until {
-                return Err(refuse(&error));
+        let state = loop {
+            match self.run_log().state(&key).await {
+                Ok(state) => break state,
+                Err(error) if tokio::time::Instant::now() >= until => return Err(refuse(&error)),
+                Err(_) => tokio::time::sleep(OPENING_PAUSE).await,
             }
-            tokio::time::sleep(OPENING_PAUSE).await;
+        };
+        if !is_of(&state.meta, agent, thread) {
+            return Err(refuse(&LogError::Exists(run)));
         }
         let handle = self.active().get(&key).cloned();
         let events = self.watched(&key, handle.as_ref(), 0);
@@ -244,6 +275,11 @@ impl Runs {
         let last = self.run_log().read(&run.meta.run_id, run.head.saturating_sub(1), 1).await?;
         Ok(last.events.into_iter().next().map(|event| event.event))
     }
+}
+
+/// Returns `true` for a run of this agent and thread.
+fn is_of(meta: &RunMeta, agent: &str, thread: &ThreadId) -> bool {
+    meta.agent == agent && meta.thread_id == *thread
 }
 
 /// Returns `true` if the ended run requested the interrupt of the reply.

@@ -283,21 +283,22 @@ impl Runs {
         let owner = principal.to_string();
         let (run, claim) = match self.take_reply(&name, &owner, &input).await? {
             Reply::Taken(run, claim) => (run, claim),
-            Reply::Repeats(run) => return self.repeat_run(&owner, run).await,
+            Reply::Repeats(run) => return self.repeat_run(&owner, &name, &input.thread_id, run).await,
         };
         let key = RunMeta::key(&owner, &run.id);
         let Some(claim) = claim else { return self.open_start(caller, agent, principal, input, run).await };
+        let thread = input.thread_id.detached();
         match self.clone().open_start(caller, agent, principal, input, run.clone()).await {
             Ok(started) => {
                 self.keep_claim(&claim).await;
                 Ok(started)
             }
             // An equal reply, which arrived at the same time and has the same claim, opened the run first.
-            Err(error) if error.kind == RefusalKind::Conflict && self.run_log().state(&key).await.is_ok() => {
-                self.repeat_run(&owner, run.id).await
+            Err(error) if error.kind == RefusalKind::Conflict && self.is_open(&key, &name, &thread).await => {
+                self.repeat_run(&owner, &name, &thread, run.id).await
             }
             Err(error) => {
-                self.release_claim(&claim, &key).await;
+                self.release_claim(&claim, &key, &name, &thread).await;
                 Err(error)
             }
         }
@@ -377,7 +378,7 @@ impl Runs {
     pub(crate) fn watched(&self, run: &RunId, handle: Option<&Arc<RunHandle>>, after: u64) -> EventStream {
         let follow = Follow::new(Arc::clone(&self.0.log), run.clone(), after);
         let halted = Box::pin(self.0.leaving.halted(handle.cloned()));
-        Box::pin(Watched::new(run, follow, handle.map(RunHandle::watch), halted))
+        Box::pin(Watched::new(run, follow, after, handle.map(RunHandle::watch), halted))
     }
 }
 

@@ -164,12 +164,12 @@ impl EventFeed {
         }
     }
 
-    /// Writes the coalesced events: merged if the encoder writes one payload for them, otherwise one by one.
+    /// Writes the coalesced events: merged if the encoder allows it and writes one payload for them, otherwise one by one.
     fn write_waiting(&mut self, out: &mut Vec<u8>, hint: usize) {
         let Some(waiting) = self.waiting.take() else {
             return;
         };
-        if let Some(merged) = waiting.merged() {
+        if let Some(merged) = waiting.merged().filter(|merged| self.encoder.can_merge(&merged.event)) {
             let start = out.len();
             if self.encode(&merged, out, hint) <= 1 {
                 return;

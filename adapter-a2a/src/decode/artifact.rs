@@ -181,7 +181,7 @@ impl Decoder {
         let Incoming { artifact, id, arrival, .. } = incoming;
         let text = joined_text(&artifact.parts);
         if self.holds_text() {
-            self.settle_streamed(&id, &text, sink);
+            self.settle_streamed(&id, &artifact.parts, sink);
         }
         let turn = self.memory.turn;
         let record = self.memory.record(&id, Kind::Words(channel), &self.config.limits);
@@ -207,9 +207,9 @@ impl Decoder {
 
     /// Decodes the first text of an artifact that began without any.
     fn append_first(&mut self, incoming: Incoming<'_>, sink: &mut Sink<'_>) {
-        let words = self.words(&incoming.artifact.parts);
         let is_whole = incoming.arrival.last || !incoming.arrival.live;
-        if matches!(self.echoes(&incoming.id, &words, false, is_whole, sink), Echoed::No(_)) {
+        let parts = &incoming.artifact.parts;
+        if matches!(self.echoes(&incoming.id, parts, false, is_whole, sink), Echoed::No(_)) {
             return self.append_words(incoming, Channel::Answer, sink);
         }
         self.note_echo(incoming, sink);
@@ -220,7 +220,8 @@ impl Decoder {
     fn append_echo(&mut self, mut incoming: Incoming<'_>, sink: &mut Sink<'_>) {
         let words = self.words(&incoming.artifact.parts);
         let is_whole = incoming.arrival.last || !incoming.arrival.live;
-        if let Echoed::No(held_back) = self.echoes(&incoming.id, &words, true, is_whole, sink)
+        if let Echoed::No(held_back) =
+            self.echoes(&incoming.id, &incoming.artifact.parts, true, is_whole, sink)
             && !words.is_empty()
         {
             incoming.artifact.parts.retain(|part| part.as_text().is_none());
@@ -245,10 +246,10 @@ impl Decoder {
     /// again.
     fn whole_words(&mut self, mut incoming: Incoming<'_>, channel: Channel, sink: &mut Sink<'_>) {
         let known = self.memory.artifacts.get(&*incoming.id).map(|record| &record.kind);
-        let words = self.words(&incoming.artifact.parts);
         let is_whole = incoming.arrival.last || !incoming.arrival.live;
         let may_echo = channel == Channel::Answer && matches!(known, None | Some(Kind::Echo));
-        if !may_echo || matches!(self.echoes(&incoming.id, &words, false, is_whole, sink), Echoed::No(_)) {
+        let parts = &incoming.artifact.parts;
+        if !may_echo || matches!(self.echoes(&incoming.id, parts, false, is_whole, sink), Echoed::No(_)) {
             return self.whole_words_apart(incoming, channel, sink);
         }
         let mut place = incoming.place(&self.source, Channel::Answer, true);

@@ -82,7 +82,7 @@ impl Decoder {
     ) {
         let mut message = message;
         // First the comparison with status texts: it also settles texts that are held.
-        if self.concludes(&self.words(&message.parts), sink) {
+        if self.concludes(&message.parts, sink) {
             message.parts.retain(|part| !self.was_emitted(part));
             if message.parts.is_empty() {
                 return;

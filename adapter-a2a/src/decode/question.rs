@@ -70,7 +70,7 @@ impl Decoder {
         sink: &mut Sink<'_>,
     ) {
         if let Some(message) = &message {
-            self.settle_held(&self.words(&message.parts), false, sink);
+            self.settle_held(&self.words(&message.parts), &message.parts, false, sink);
         }
         self.release(sink);
         if self.config.interrupts == InterruptView::Text {

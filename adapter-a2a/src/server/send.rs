@@ -232,9 +232,10 @@ impl AgentServer {
             );
             return Err(ServerError::new(ErrorKind::UnsupportedOperation, message));
         }
-        if let Some(push) = send.push.take() {
-            self.add_push(&entry, push, context).await?;
-        }
+        let push = match send.push.take() {
+            Some(push) => Some(self.replace_push(&entry, push, context).await?),
+            None => None,
+        };
         name_task(&mut send.message, &entry.id, &entry.context_id);
         let mut input = run_input(&send, &entry.context_id, &claim.run, context);
         input.parent_run_id.clone_from(&claim.parent);
@@ -242,7 +243,15 @@ impl AgentServer {
         input.resume = replies(&claim.interrupts, &send.message.parts);
         input.record = Some(Arc::new(record(&entry.id, Some(&send.message))));
         let started = shared.service.start(caller, &shared.agent, input).await;
-        let started = started.map_err(|error| not_continued(&entry, error))?;
+        let started = match started {
+            Ok(started) => started,
+            Err(error) => {
+                if let Some(push) = push {
+                    self.restore_push(&entry, push, context).await;
+                }
+                return Err(not_continued(&entry, error));
+            }
+        };
         if started.is_repeat
             && let Some(log) = shared.host.task_log()
         {

@@ -19,7 +19,7 @@ use aqueduct_core::{
 };
 use serde_json::Value;
 
-use super::open::{Call, Key, Kind, Message};
+use super::open::{Call, EndedText, Key, Kind, Message};
 use super::repeat::Thought;
 use super::seen::{REMEMBERED, detached};
 use super::{Decoder, details};
@@ -124,6 +124,7 @@ impl Decoder {
             created_at: base.timestamp.map(Timestamp),
             details: details(base),
             has_content: false,
+            is_held: false,
             thought: Thought::default(),
         };
         self.open.insert(key, message);
@@ -183,9 +184,11 @@ impl Decoder {
         if key.0 == Kind::Thought {
             lane.thoughts.end(&message.thought);
         }
-        // A later tool call whose parent is this message goes on the same track.
-        if key.0 == Kind::Text && message.track != Track::MAIN && self.tracks.len() < REMEMBERED {
-            self.tracks.insert(key.1.clone(), message.track.clone());
+        // A later tool call whose parent is this message goes on the same lane and track.
+        let is_plain = message.tag.is_none() && message.track == Track::MAIN;
+        if key.0 == Kind::Text && !is_plain && self.ended_texts.len() < REMEMBERED {
+            let ended = EndedText { tag: message.tag.clone(), track: message.track.clone() };
+            self.ended_texts.insert(message.id.as_bytes().clone(), ended);
         }
         if message.has_content {
             let update = message.update(key.0, ByteString::new()).last();
@@ -196,10 +199,13 @@ impl Decoder {
     /// Ends a reasoning message. Inside a span the end waits, because the encrypted form may still arrive.
     fn end_thought(&mut self, id: ByteString) {
         let key = (Kind::Thought, id);
-        let Some(message) = self.open.get(&key) else { return };
+        let Some(message) = self.open.get_mut(&key) else { return };
         let lane = self.lanes.get(message.tag.as_ref(), None);
         if lane.spans > 0 {
-            lane.held.push(message.id.as_bytes().clone());
+            // A second end of the same message adds nothing.
+            if !std::mem::replace(&mut message.is_held, true) {
+                lane.held.push(message.id.as_bytes().clone());
+            }
         } else {
             self.end_message(&key);
         }
@@ -258,7 +264,9 @@ impl Decoder {
 
     /// Starts a tool call. A call that repeats one of the input emits nothing until its arguments can be compared.
     fn start_call(&mut self, start: ToolCallStart) {
-        let tag = start.subagent_run_id.as_ref();
+        let parent = start.parent_message_id.as_ref();
+        let tag = start.subagent_run_id.clone().or_else(|| self.tag_of_text(parent));
+        let tag = tag.as_ref();
         self.release_held(tag);
         // Thinking is compared for repetition only since the last tool call.
         self.lanes.get(tag, None).thoughts.forget();
@@ -266,7 +274,6 @@ impl Decoder {
             call.again = Some((detached(&start.tool_call_name), String::new()));
             return;
         }
-        let parent = start.parent_message_id.as_ref();
         let (source, track) = self.lane_and_track_of_call(tag, parent);
         self.seen.add_call(&start.tool_call_id, &source, parent);
         let parent = parent.map(|id| MessageId::new(detached(id)));
@@ -283,20 +290,26 @@ impl Decoder {
         self.emit(update);
     }
 
-    /// Returns the source and the track of a call. The track is that of its parent message, so that the stream machine relates the
-    /// two, unless the call would end an open message on that track. A call without a tag belongs to the lane of its parent
-    /// message, if that message is still open.
+    /// Returns the tag of a text, open or ended. A call without a tag belongs to the lane of its parent message.
+    fn tag_of_text(&self, id: Option<&ByteString>) -> Option<ByteString> {
+        let id = id?;
+        match self.open.get(&(Kind::Text, id.clone())) {
+            Some(open) => open.tag.clone(),
+            None => self.ended_texts.get(id)?.tag.clone(),
+        }
+    }
+
+    /// Returns the source and the track of a call on the lane of `tag`. The track is that of its parent message, so that the
+    /// stream machine relates the two, unless the call would end an open message on that track.
     fn lane_and_track_of_call(
         &mut self,
         tag: Option<&ByteString>,
         parent: Option<&ByteString>,
     ) -> (Source, Track) {
-        let open = parent.and_then(|id| self.open.get(&(Kind::Text, id.clone())));
-        let owner = open.map(|message| message.tag.clone());
-        let track = parent.and_then(|id| self.tracks.get(id)).cloned().unwrap_or_default();
-        let tag = tag.cloned().or_else(|| owner.flatten());
-        let is_open = open.is_some();
-        let lane = self.lanes.get(tag.as_ref(), None);
+        let is_open = parent.is_some_and(|id| self.open.contains_key(&(Kind::Text, id.clone())));
+        let ended = parent.and_then(|id| self.ended_texts.get(id));
+        let track = ended.map(|ended| ended.track.clone()).unwrap_or_default();
+        let lane = self.lanes.get(tag, None);
         let free = !is_open && (track != Track::MAIN || lane.is_quiet());
         (lane.source.clone(), if free { track } else { Track::new(CALLS_TRACK) })
     }

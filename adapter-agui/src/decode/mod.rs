@@ -38,7 +38,7 @@ mod tests;
 use std::collections::{HashMap, VecDeque};
 
 use aqueduct_core::update::Details;
-use aqueduct_core::{ByteString, ContentBlock, Metadata, SourceEvent, Track, Update, wellknown};
+use aqueduct_core::{ByteString, ContentBlock, Metadata, SourceEvent, Update, wellknown};
 use foldhash::fast::RandomState;
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ use crate::chunks::ChunkExpander;
 use crate::config::Dialect;
 use crate::error::Error;
 use crate::wire::{Base, Event, RunAgentInput};
-use open::{Call, Key, Lanes, Message};
+use open::{Call, EndedText, Key, Lanes, Message};
 use seen::Seen;
 
 /// The source name of events without canonical form.
@@ -80,8 +80,8 @@ pub struct Decoder {
     lanes: Lanes,
     open: HashMap<Key, Message, RandomState>,
     calls: HashMap<ByteString, Call, RandomState>,
-    /// Tracks of ended texts that were not on the main track, for the tool calls that belong to them.
-    tracks: HashMap<ByteString, Track, RandomState>,
+    /// Ended texts that have a tag or were not on the main track, for the tool calls that belong to them.
+    ended_texts: HashMap<ByteString, EndedText, RandomState>,
     seen: Seen,
     aliases: aliases::Aliases,
     /// Set once a snapshot grouped text and calls differently from the events.
@@ -104,7 +104,7 @@ impl Default for Decoder {
             lanes: Lanes::default(),
             open: HashMap::default(),
             calls: HashMap::default(),
-            tracks: HashMap::default(),
+            ended_texts: HashMap::default(),
             seen: Seen::default(),
             aliases: aliases::Aliases::default(),
             regroups: false,

@@ -4,13 +4,12 @@
 //! on the main track, and every message that opens meanwhile is on a track of its own, so that neither ends the other: only
 //! the source ends its messages.
 
-use std::collections::HashMap;
-
+use aqueduct_core::recent::RecentMap;
 use aqueduct_core::update::Details;
 use aqueduct_core::{ByteString, MessageId, Role, Source, Timestamp, Track};
-use foldhash::fast::RandomState;
 
 use super::repeat::{Thought, Thoughts};
+use super::seen::{REMEMBERED, detached};
 
 /// An agent of the stream.
 #[derive(Debug)]
@@ -20,7 +19,8 @@ pub(super) struct Lane {
     main: Option<Key>,
     /// The number of open reasoning spans.
     pub(super) spans: usize,
-    /// Reasoning messages that ended inside an open span: their encrypted form may still arrive.
+    /// Reasoning messages that ended inside an open span: their encrypted form may still arrive. Each is an open message of
+    /// the decoder, at most [`REMEMBERED`].
     pub(super) held: Vec<ByteString>,
     /// The thinking since the last tool call.
     pub(super) thoughts: Thoughts,
@@ -80,8 +80,18 @@ pub(super) struct Message {
     /// The further data of its start event, until its first content carries it.
     pub(super) details: Option<Box<Details>>,
     pub(super) has_content: bool,
+    /// Set once its end is held until its reasoning span ends.
+    pub(super) is_held: bool,
     /// The text since the last tool call, for thinking.
     pub(super) thought: Thought,
+}
+
+/// The lane and the track of a text that has ended.
+#[derive(Debug)]
+pub(super) struct EndedText {
+    /// The tag of the text's lane.
+    pub(super) tag: Option<ByteString>,
+    pub(super) track: Track,
 }
 
 /// A tool call that was seen.
@@ -92,16 +102,17 @@ pub(super) struct Call {
     pub(super) parent: Option<MessageId>,
 }
 
-/// The lanes by tag.
+/// The lanes by tag. Beyond [`REMEMBERED`] the lane that opened first is forgotten: an event with its tag then opens a lane of
+/// that tag below the root.
 #[derive(Debug)]
 pub(super) struct Lanes {
     root: Lane,
-    tagged: HashMap<ByteString, Lane, RandomState>,
+    tagged: RecentMap<ByteString, Lane>,
 }
 
 impl Default for Lanes {
     fn default() -> Self {
-        Self { root: Lane::new(Source::root()), tagged: HashMap::default() }
+        Self { root: Lane::new(Source::root()), tagged: RecentMap::default() }
     }
 }
 
@@ -109,13 +120,13 @@ impl Lanes {
     /// Returns the lane of a tag, and creates it if it was not started. `name` is the agent's name in its first event.
     pub(super) fn get(&mut self, tag: Option<&ByteString>, name: Option<&ByteString>) -> &mut Lane {
         let Some(tag) = tag else { return &mut self.root };
-        if !self.tagged.contains_key(tag) {
-            let tag = super::seen::detached(tag);
+        if !self.tagged.contains(tag) {
+            let tag = detached(tag);
             let mut source = Source::root().child(tag.clone());
             if let Some(name) = name {
-                source = source.named(super::seen::detached(name));
+                source = source.named(detached(name));
             }
-            self.tagged.insert(tag, Lane::new(source));
+            self.tagged.insert(tag, Lane::new(source), REMEMBERED);
         }
         self.tagged.get_mut(tag).unwrap_or(&mut self.root)
     }
@@ -135,6 +146,23 @@ impl Lanes {
 
     /// Starts the lane of a sub-agent.
     pub(super) fn start(&mut self, tag: &ByteString, source: Source) {
-        self.tagged.insert(super::seen::detached(tag), Lane::new(source));
+        self.tagged.insert(detached(tag), Lane::new(source), REMEMBERED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_are_bounded_and_none_becomes_the_root() {
+        let mut lanes = Lanes::default();
+        let tag = |nth: usize| ByteString::from(nth.to_string());
+        for nth in 0..REMEMBERED + 10 {
+            assert_eq!(lanes.get(Some(&tag(nth)), None).source.key(), &*tag(nth));
+        }
+        assert_eq!(lanes.tagged.len(), REMEMBERED);
+        assert!(lanes.find(Some(&tag(0))).is_none(), "the first one is forgotten");
+        assert_eq!(lanes.source(Some(&tag(0))).key(), "0", "and opens again below its tag");
     }
 }

@@ -676,3 +676,39 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_call_without_a_tag_belongs_to_the_agent_of_its_message_also_after_the_end() {
+    for is_ended in [false, true] {
+        let mut events = vec![
+            json!({"type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant", "subagentRunId": "s"}),
+            content("m", "Looking."),
+        ];
+        events.extend(is_ended.then(|| end("m")));
+        events.push(json!(
+            {"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "look", "parentMessageId": "m"}
+        ));
+        events.push(json!({"type": "TOOL_CALL_END", "toolCallId": "c"}));
+        events.push(json!(
+            {"type": "TOOL_CALL_RESULT", "messageId": "r", "toolCallId": "c", "content": "42"}
+        ));
+        let updates = updates(decode(events));
+        let keys: Vec<&str> = updates.iter().map(|update| update.source.key()).collect();
+        assert_eq!(keys, vec!["s"; updates.len()], "ended: {is_ended}");
+        assert!(updates.len() >= 4, "{updates:#?}");
+    }
+}
+
+#[test]
+fn a_reasoning_message_whose_end_is_repeated_is_held_once() {
+    let mut decoder = Decoder::new();
+    let reasoning = |kind: &str| json!({"type": kind, "messageId": "r"});
+    decoder.handle_event(event(reasoning("REASONING_START"))).unwrap();
+    decoder
+        .handle_event(event(json!({"type": "REASONING_MESSAGE_CONTENT", "messageId": "r", "delta": "hm"})))
+        .unwrap();
+    for _ in 0..100 {
+        decoder.handle_event(event(reasoning("REASONING_MESSAGE_END"))).unwrap();
+    }
+    assert_eq!(decoder.lanes.find(None).unwrap().held.len(), 1);
+}

@@ -115,6 +115,11 @@ impl EventEncoder for WatcherEncoder {
     fn skip(&mut self, event: &BlockEvent) {
         self.view.skip(event);
     }
+
+    fn can_merge(&self, merged: &BlockEvent) -> bool {
+        let is_long = matches!(merged, BlockEvent::BlockDelta { delta, .. } if delta.len() > MAX_DELTA);
+        !self.has_state() || (!is_long && self.view.can_merge(merged))
+    }
 }
 
 /// Returns the notice that replaces an event that cannot be encoded, so that the missing content is visible to the watcher.
@@ -157,11 +162,12 @@ fn halves(event: &Event) -> Option<(Event, Event)> {
 
 #[cfg(test)]
 mod tests {
+    use aqueduct_core::service::NumberedEvent;
     use aqueduct_core::testing::run_to_end;
-    use aqueduct_core::{ContentBlock, SourceEvent, Update};
+    use aqueduct_core::{Coalescer, ContentBlock, Source, SourceEvent, Update};
 
     use super::*;
-    use crate::config::Dialect;
+    use crate::config::{Dialect, Subagents};
     use crate::convert::converters;
     use crate::wire::Strictness;
 
@@ -215,6 +221,66 @@ mod tests {
             }
         }
         assert!(whole == text);
+    }
+
+    /// Payloads of a watcher that is behind from the third event on, and of one that is not.
+    fn payloads_of(subagents: Subagents, texts: &[String], merge_bytes: usize) -> [Vec<Vec<u8>>; 2] {
+        let agent = Source::root().child("a").named("researcher");
+        let updates =
+            texts.iter().map(|text| Update::text(text.as_str()).from_source(&agent).in_message("m"));
+        let events = run_to_end(updates.map(SourceEvent::from));
+        [merge_bytes, 0].map(|merge_bytes| {
+            let settings = Settings::new(Dialect::V1_0).with_subagents(subagents);
+            let mut encoder = WatcherEncoder::for_settings(&settings, Encoding::Json);
+            let (mut sink, mut waiting) = (Payloads::default(), Coalescer::default());
+            let mut send = |waiting: &mut Coalescer| {
+                let Some(gathered) = waiting.take() else { return };
+                match gathered.merged().filter(|merged| encoder.can_merge(&merged.event)) {
+                    Some(merged) => {
+                        let before = sink.0.len();
+                        encoder.encode(&merged.event, &mut sink);
+                        assert!(sink.0.len() <= before + 1, "a merged delta has no positions of its own");
+                    }
+                    None => gathered.parts().for_each(|part| encoder.encode(&part.event, &mut sink)),
+                }
+            };
+            for (number, event) in (1..).zip(events.clone()) {
+                if let Some(event) = waiting.handle_event(NumberedEvent { number, event }, merge_bytes) {
+                    send(&mut waiting);
+                    waiting.handle_event(event, merge_bytes);
+                }
+            }
+            send(&mut waiting);
+            sink.0
+        })
+    }
+
+    fn text_of(payloads: &[Vec<u8>]) -> String {
+        let text = |payload: &Vec<u8>| match read(payload) {
+            Event::TextMessageContent(content) => content.delta.to_string(),
+            Event::ToolCallResult(result) => format!("{:?}", result.content),
+            _ => String::new(),
+        };
+        payloads.iter().map(text).collect()
+    }
+
+    /// The positions of held texts are those of the event that releases them, however the watcher got there.
+    #[test]
+    fn held_answers_are_the_same_for_a_watcher_that_is_behind() {
+        for count in [300, 1100] {
+            let texts: Vec<String> = (0..count).map(|at| format!("{at:01024}")).collect();
+            let [behind, prompt] = payloads_of(Subagents::Hidden, &texts, 4096);
+            assert!(text_of(&behind) == texts.concat(), "{count} texts");
+            let held = texts.len().min(MAX_DELTA / 1024);
+            assert!(behind[..held] == prompt[..held], "{count} texts");
+        }
+    }
+
+    #[test]
+    fn texts_in_results_are_the_same_for_a_watcher_that_is_behind() {
+        let texts = [0, 1, 2].map(|at: u8| at.to_string().repeat(500_000));
+        let [behind, prompt] = payloads_of(Subagents::Tool, &texts, 2 * MAX_DELTA);
+        assert!(text_of(&behind) == text_of(&prompt));
     }
 
     #[test]

@@ -48,7 +48,7 @@ use sequence::{Sequence, Verdict};
 /// Counts of lines, and of lines with a problem, for logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Parsed lines. A line that arrived early and was held is parsed, and counted, a second time.
+    /// Lines that were passed to the decoder.
     pub lines: u64,
     /// Repeated lines, which were dropped.
     pub repeated: u64,
@@ -97,7 +97,9 @@ impl Decoder {
     ///
     /// Returns an error if the line is not a JSON object. [`Error::can_continue`] returns `true` if the next line can be decoded.
     pub fn handle_line(&mut self, text: &ByteString) -> Result<(), Error> {
-        let line = self.parse(text)?;
+        let number = self.counts.lines;
+        self.counts.lines += 1;
+        let line = self.parse(text, number)?;
         let restarts = self.run.is_ended() && self.config.numbering == Numbering::Run;
         match self.sequence.verdict(line.seq, restarts) {
             Verdict::Read => self.read(text, &line),
@@ -162,15 +164,13 @@ impl Decoder {
         self.counts
     }
 
-    /// Parses a line and counts it. An object whose fields have unexpected types becomes a line without fields, which is
+    /// Parses a line. An object whose fields have unexpected types becomes a line without fields, which is
     /// emitted as a raw block.
     ///
     /// # Errors
     ///
     /// Returns an error with the number of the line if it is not a JSON object.
-    fn parse<'de>(&mut self, text: &'de ByteString) -> Result<Line<'de>, Error> {
-        let number = self.counts.lines;
-        self.counts.lines += 1;
+    fn parse<'de>(&mut self, text: &'de ByteString, number: u64) -> Result<Line<'de>, Error> {
         serde_json::from_str(text).or_else(|error| {
             // A field has an unexpected type. The line is still an object: only its number is read.
             if let Ok(fields) = serde_json::from_str::<Metadata>(text) {
@@ -184,7 +184,8 @@ impl Decoder {
     /// Handles lines that arrived early and are next in the sequence now.
     fn read_held(&mut self) -> Result<(), Error> {
         while let Some(text) = self.sequence.next_held() {
-            let line = self.parse(&text)?;
+            // It was parsed when it arrived, so no error can name its number.
+            let line = self.parse(&text, self.counts.lines)?;
             if self.sequence.verdict(line.seq, false) == Verdict::Read {
                 self.read(&text, &line);
             }

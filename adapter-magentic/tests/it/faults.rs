@@ -73,6 +73,18 @@ fn lines_that_overtake_others_are_put_in_order() {
 }
 
 #[test]
+fn lines_that_arrive_early_count_once() {
+    let mut lines = fixture("seq_intermediate.events.jsonl");
+    lines[3..7].rotate_left(1);
+    let mut driver = Driver::new(Config::default());
+    for line in &lines {
+        driver.decoder.handle_line(line).unwrap();
+        driver.pump();
+    }
+    assert_eq!(driver.decoder.counts().lines, lines.len() as u64);
+}
+
+#[test]
 fn lines_that_never_arrive_are_told_as_lost() {
     let all = fixture("seq_intermediate.events.jsonl");
     let mut lines = all.clone();

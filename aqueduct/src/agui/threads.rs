@@ -303,4 +303,16 @@ impl EventEncoder for Restating {
     fn is_binary(&self) -> bool {
         self.inner.is_binary()
     }
+
+    fn has_state(&self) -> bool {
+        self.inner.has_state()
+    }
+
+    fn skip(&mut self, event: &BlockEvent) {
+        self.inner.skip(event);
+    }
+
+    fn can_merge(&self, merged: &BlockEvent) -> bool {
+        self.first.is_none() && self.inner.can_merge(merged)
+    }
 }

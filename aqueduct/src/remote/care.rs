@@ -50,7 +50,7 @@ struct State {
     failures: u32,
     /// When a call may probe the agent; `None` while the circuit is closed.
     probe_at: Option<Instant>,
-    /// Set while a call probes the agent.
+    /// Set while a call probes the agent; that call alone clears it.
     is_probing: bool,
     last_failure: Option<String>,
     /// When the last counted failure happened.
@@ -134,13 +134,14 @@ impl Care {
         }
     }
 
-    /// Admits a call if the circuit is closed, and one call at a time as a probe if it is half open.
-    fn check_circuit(&self) -> Result<(), CallRefused> {
+    /// Admits a call if the circuit is closed, and one call at a time as a probe if it is half open. Returns `true` if the call
+    /// is the probe.
+    fn check_circuit(&self) -> Result<bool, CallRefused> {
         let mut state = self.state();
-        let Some(probe_at) = state.probe_at else { return Ok(()) };
+        let Some(probe_at) = state.probe_at else { return Ok(false) };
         if Instant::now() >= probe_at && !state.is_probing {
             state.is_probing = true;
-            return Ok(());
+            return Ok(true);
         }
         let (failures, pause) = (state.failures, self.settings.pause);
         let last = state.last_failure.as_deref().unwrap_or("no answer");
@@ -193,7 +194,7 @@ impl Care {
     /// Records a response, and closes the circuit.
     fn handle_answered(&self) {
         let mut state = self.state();
-        (state.failures, state.probe_at, state.is_probing) = (0, None, false);
+        (state.failures, state.probe_at) = (0, None);
         (state.last_failure, state.answered_at) = (None, Some(Instant::now()));
     }
 
@@ -213,7 +214,6 @@ impl Care {
         let mut state = self.state();
         state.failures = state.failures.saturating_add(1);
         (state.last_failure, state.failed_at) = (Some(why), Some(Instant::now()));
-        state.is_probing = false;
         if self.settings.failures > 0 && state.failures >= self.settings.failures {
             state.opened += u64::from(state.probe_at.is_none());
             state.probe_at = Some(Instant::now() + self.settings.pause);
@@ -229,8 +229,19 @@ struct CareGuard {
     permit: Option<OwnedSemaphorePermit>,
     inner: Option<Box<dyn CallGuard>>,
     begun_at: Instant,
-    /// Set once the call had a response or a counted failure: the probe, if this call was one, is over.
+    /// Set once the call had a response or a counted failure.
     is_settled: bool,
+    /// Set if the call is the probe, until it is settled.
+    is_probe: bool,
+}
+
+impl CareGuard {
+    /// Ends the probe, if this call is the one: another call may probe.
+    fn end_probe(&mut self) {
+        if std::mem::take(&mut self.is_probe) {
+            self.care.state().is_probing = false;
+        }
+    }
 }
 
 impl CallGuard for CareGuard {
@@ -241,6 +252,7 @@ impl CallGuard for CareGuard {
         } else {
             self.care.handle_answered();
         }
+        self.end_probe();
         if let Some(inner) = &mut self.inner {
             inner.handle_head(status);
         }
@@ -258,6 +270,9 @@ impl CallGuard for CareGuard {
         // A broken call may be part of an earlier failure, and is never settled: if it was the probe, dropping the guard lets
         // another call probe.
         self.is_settled |= is_absent;
+        if is_absent {
+            self.end_probe();
+        }
         if let Some(inner) = &mut self.inner {
             inner.handle_failure(error);
         }
@@ -268,10 +283,8 @@ impl Drop for CareGuard {
     fn drop(&mut self) {
         drop(self.permit.take());
         self.care.in_flight.fetch_sub(1, Ordering::Relaxed);
-        // A call that its caller dropped does not show whether the agent is available: another call may probe.
-        if !self.is_settled {
-            self.care.state().is_probing = false;
-        }
+        // A call that its caller dropped does not show whether the agent is available.
+        self.end_probe();
     }
 }
 
@@ -283,12 +296,18 @@ impl CallWatch for CareWatch {
     fn begin<'a>(&'a self, head: &'a mut Parts) -> BoxFuture<'a, Result<Box<dyn CallGuard>, CallRefused>> {
         let care = &self.0;
         Box::pin(async move {
-            care.check_circuit()?;
+            let is_probe = care.check_circuit()?;
             // From here on the guard ends the probe, also if the caller drops this future.
             care.in_flight.fetch_add(1, Ordering::Relaxed);
             let begun_at = Instant::now();
-            let mut guard =
-                CareGuard { care: Arc::clone(care), permit: None, inner: None, begun_at, is_settled: false };
+            let mut guard = CareGuard {
+                care: Arc::clone(care),
+                permit: None,
+                inner: None,
+                begun_at,
+                is_settled: false,
+                is_probe,
+            };
             guard.permit = care.wait_for_limits().await?;
             care.calls.fetch_add(1, Ordering::Relaxed);
             let add = |units: u32| Some(units.saturating_add(1).min(RETRY_BUDGET));

@@ -122,7 +122,8 @@ impl LaneTable {
         source: &Source,
         out: &mut Outlet,
     ) -> Result<(Arc<Lane>, &mut LaneState), Error> {
-        self.ensure_open(source, 1, out)?;
+        self.check_limits(source, out)?;
+        self.ensure_open(source, out)?;
         let root_lane = Arc::clone(&self.root_lane);
         let state = if source.is_root() { None } else { self.open.get_mut(source.path()) };
         // `ensure_open` has inserted the state; the root is always open.
@@ -131,16 +132,30 @@ impl LaneTable {
         Ok((lane, state))
     }
 
-    /// Opens the missing lanes from the outermost to `source`, within the limits of depth and number.
-    fn ensure_open(&mut self, source: &Source, depth: usize, out: &mut Outlet) -> Result<(), Error> {
+    /// Checks whether `source` and its missing ancestors can open within the limits of depth and number. Does nothing if
+    /// the lane of `source` is open.
+    fn check_limits(&self, source: &Source, out: &Outlet) -> Result<(), Error> {
+        let path = source.path();
+        if source.is_root() || self.open.contains_key(path) {
+            return Ok(());
+        }
+        let (mut depth, mut open, mut at) = (0, self.open.len(), source);
+        while let Some(parent) = at.parent() {
+            depth += 1;
+            Outlet::check(depth, out.limits.lane_depth, "lane_depth", "levels of sub-agents", path)?;
+            open += usize::from(!self.open.contains_key(at.path()));
+            at = parent;
+        }
+        Outlet::check(open, out.limits.open_lanes, "open_lanes", "open lanes", path)
+    }
+
+    /// Opens the missing lanes from the outermost to `source`, whose limits are checked.
+    fn ensure_open(&mut self, source: &Source, out: &mut Outlet) -> Result<(), Error> {
         let Some(parent) = source.parent() else { return Ok(()) };
         if self.open.contains_key(source.path()) {
             return Ok(());
         }
-        let path = source.path();
-        Outlet::check(depth, out.limits.lane_depth, "lane_depth", "levels of sub-agents", path)?;
-        Outlet::check(self.open.len() + 1, out.limits.open_lanes, "open_lanes", "open lanes", path)?;
-        self.ensure_open(parent, depth + 1, out)?;
+        self.ensure_open(parent, out)?;
 
         let (parent_lane, parent_state) = self.open(parent, out)?;
         let parent_call = source.parent_call().and_then(|call| parent_state.tools.outgoing(call));

@@ -142,6 +142,21 @@ async fn a_stream_that_ends_without_saying_so_was_cut() {
     assert_eq!(failure(&events).as_deref(), Some(aqueduct_core::RunFailure::UPSTREAM_ENDED));
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_only_ends_its_stream_after_a_cancel_is_cancelled() {
+    let leaves = |request: AgentRequest| -> SourceStream {
+        let begun = stream::iter([SourceEvent::from(Update::text("half"))]);
+        let rest = stream::once(async move { request.cancel.cancelled().await });
+        Box::pin(begun.chain(rest.filter_map(|()| std::future::ready(None))))
+    };
+    let runs = Runs::new().agent("leaves", Asked(leaves));
+    let mut started = start(&runs, "leaves", "r").await;
+    started.events.next().await.unwrap();
+    assert!(runs.cancel(&Caller::default(), &started.run_id).await.unwrap());
+    let events = all(started.events).await;
+    assert_eq!((outcome(&events), failure(&events)), (Some(RunOutcome::Cancelled), None));
+}
+
 /// Waits for its cancellation, then takes its time to tell its remote side.
 fn slow_to_leave(told: &Arc<AtomicBool>, takes: Duration) -> impl Agent {
     let told = Arc::clone(told);

@@ -108,3 +108,23 @@ async fn an_errand_that_nobody_knows_is_left_until_it_is_old() {
     engine(&log, Duration::from_secs(2 * 60 * 60)).sweep_once().await.unwrap();
     assert_eq!(over(&one).await.len(), 1);
 }
+
+/// A new record must not precede an older one whose predecessors have expired.
+#[tokio::test(start_paused = true)]
+async fn records_keep_their_order_after_older_ones_expired() {
+    let log = Arc::new(MemoryLog::default());
+    let one = engine(&log, Duration::ZERO);
+    for count in 0..3 {
+        one.begin_errand(&subject(), json!({ "count": count }), false).await.unwrap();
+    }
+    let mut tells = counting(&one, false);
+    one.begin_errand(&subject(), json!({ "count": 3 }), true).await.unwrap();
+    tells.recv().await.unwrap();
+    let later = engine(&log, Duration::from_secs(2 * 60 * 60));
+    later.expire().await;
+    assert_eq!(later.errands(&subject()).await.unwrap().len(), 1, "only the errand in progress is left");
+    later.begin_errand(&subject(), json!({ "count": 9 }), false).await.unwrap();
+    let counts = later.errands(&subject()).await.unwrap();
+    let counts: Vec<_> = counts.iter().map(|record| record.value["count"].clone()).collect();
+    assert_eq!(counts, [json!(4), json!(9)]);
+}

@@ -279,3 +279,42 @@ async fn a_cancel_does_not_reach_the_reply_of_another_principal() {
         matches!(&all(going).await.last().unwrap().event, BlockEvent::RunFinished(end) if end.outcome == RunOutcome::Cancelled)
     );
 }
+
+/// An engine with an agent that asks, and others whose runs end, or go on without end.
+fn crowded(given: &Given) -> Runs {
+    let log: Arc<dyn RunLog> = Arc::new(MemoryLog::default());
+    let asking = asking(1, given);
+    let runs = engine(&log, 1, given).agent("other", |_: RunInput| stream::iter([SourceEvent::finished()]));
+    runs.agent("asking", move |input: RunInput| {
+        if input.run_id.as_str() == "endless" && input.resume.is_empty() {
+            return stream::pending().boxed();
+        }
+        asking(input).boxed()
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_under_the_id_of_an_unrelated_run_is_refused_and_the_question_stays_open() {
+    let given = Given::default();
+    let runs = crowded(&given);
+    ask(&runs).await;
+    let elsewhere = RunInput::prompt("elsewhere", "thread-taken", "go");
+    all(start(&runs, "ada", elsewhere).await.unwrap()).await;
+    let other = RunInput::prompt("thread", "agent-taken", "go");
+    all(runs.start(&caller("ada"), "other", other).await.unwrap()).await;
+    let _endless = start(&runs, "ada", RunInput::prompt("thread", "endless", "go")).await.unwrap();
+    for id in ["thread-taken", "agent-taken", "endless"] {
+        for attempt in ["first", "again"] {
+            let refused = start(&runs, "ada", reply(id, "q1", "yes")).await;
+            let refused = refused.map(|started| started.is_repeat).map_err(|error| error.kind);
+            assert_eq!(refused, Err(RefusalKind::Conflict), "{id}, {attempt}");
+        }
+        let dismissed = runs.dismiss(&caller("ada"), "asking", reply(id, "q1", "no")).await;
+        assert_eq!(dismissed.map_err(|error| error.kind).err(), Some(RefusalKind::Conflict), "{id}");
+    }
+    assert!(given.lock().unwrap().is_empty(), "no agent got a refused reply");
+    let started = start(&runs, "ada", reply("free", "q1", "yes")).await.unwrap();
+    assert!(!started.is_repeat);
+    all(started).await;
+    assert_eq!(given.lock().unwrap().len(), 1);
+}

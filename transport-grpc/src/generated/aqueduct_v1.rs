@@ -348,7 +348,7 @@ pub struct Origin {
 /// One event of a run. Streams are balanced: every start has exactly one end, and deltas are between them.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Event {
-    /// The number in the run; contiguous, from 1.
+    /// The number in the run: rising, from 1. There may be gaps.
     #[prost(uint64, tag = "1")]
     pub number: u64,
     /// Exactly one is set. The numbers below 16 take one byte on the wire, so the frequent ones have them.

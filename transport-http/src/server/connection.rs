@@ -46,11 +46,11 @@ pub(crate) async fn serve(
         shared.counters.count(Total::HandshakeFailures);
         return;
     };
-    let stop = refused.as_ref().map_or(&shared.stopping.draining, |refused| &refused.answered).clone();
+    let answered = refused.as_ref().map(|refused| Box::new(refused.answered.cancelled()));
     let peer = Peer { address, certificate, refused };
     let stage = Stage::http(&shared, &phase, peer.clone(), socket);
-    let stop_requested = stop.cancelled();
-    Connection { stage, peer, phase, timed: None, timer: None, stop_requested, stopping: false, shared }
+    let draining = shared.stopping.draining.cancelled();
+    Connection { stage, peer, phase, timed: None, timer: None, draining, answered, stopping: false, shared }
         .await;
 }
 
@@ -118,8 +118,10 @@ struct Connection {
     /// The phase for which the timer was last set.
     timed: Option<(Phase, u64)>,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Completes when the server drains, or when a refused peer was answered.
-    stop_requested: Cancelled,
+    /// Completes when the server drains.
+    draining: Cancelled,
+    /// Completes when a refused peer was answered; `None` for any other peer.
+    answered: Option<Box<Cancelled>>,
     /// Set once the connection must end after the open responses; the timer limits how long it may then be idle.
     stopping: bool,
     shared: Arc<Shared>,
@@ -130,7 +132,7 @@ impl Future for Connection {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        if !this.stopping && Pin::new(&mut this.stop_requested).poll(cx).is_ready() {
+        if !this.stopping && this.poll_stop(cx).is_ready() {
             this.stop();
         }
         loop {
@@ -152,6 +154,14 @@ impl Future for Connection {
 }
 
 impl Connection {
+    /// Completes when the connection must end: the server drains, or a refused peer was answered.
+    fn poll_stop(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if Pin::new(&mut self.draining).poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        self.answered.as_mut().map_or(Poll::Pending, |answered| Pin::new(answered).poll(cx))
+    }
+
     /// Completes when the connection is over. Errors of hyper are not reported: the peer caused them (invalid data, resets,
     /// timeouts), and each ends the connection.
     fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<()> {

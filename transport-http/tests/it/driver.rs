@@ -11,7 +11,7 @@ use http_body_util::BodyExt as _;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::support::{BinaryEncoder, TextEncoder, delta, finished, numbered, ready, script};
+use crate::support::{BinaryEncoder, HoldingEncoder, TextEncoder, delta, finished, numbered, ready, script};
 
 fn start() -> EventPosition {
     EventPosition::start(RunId::from("run"))
@@ -257,6 +257,23 @@ async fn what_becomes_several_payloads_is_not_merged() {
     let sent = ids_and_texts(&chunks(body(ready(script(&texts)), &merging())).await.concat());
     let expected = (1..=40).flat_map(|number| [format!("run.{number}.1"), format!("run.{number}.2")]);
     assert!(sent.iter().map(|(id, _)| id.clone()).eq(expected.chain(["run.41.1".to_owned()])));
+}
+
+/// The second encoding of a delta would lack what the first one released.
+#[tokio::test]
+async fn an_encoder_with_state_encodes_every_delta_once() {
+    let texts: Vec<String> = (0..100).map(|i| format!("<{i:08}>")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let mut short = merging();
+    short.chunk_bytes = 50;
+    for limit in [0, 405, 10_000] {
+        let encoder = Box::new(HoldingEncoder { limit, held: Vec::new(), is_open: false });
+        let position = EventPosition::start("run".into());
+        let response = stream_response(&position, ready(script(&texts)), encoder, &short);
+        let sent = ids_and_texts(&chunks(response.into_body()).await.concat());
+        let sent: Vec<&str> = sent.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(sent, [texts.as_slice(), &["end"]].concat(), "limit {limit}");
+    }
 }
 
 /// Payloads that come when the test says so; `!` before one names its frame `error`.

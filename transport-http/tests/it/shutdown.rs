@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aqueduct_transport_http::{Client, ClientConfig, Drained, Error, Gauge, ServerConfig, Timeouts};
+use aqueduct_transport_http::{
+    Client, ClientConfig, Drained, Error, Gauge, QuotaLimits, Quotas, Server, ServerConfig, Timeouts,
+};
 use futures_util::StreamExt as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
@@ -76,4 +78,18 @@ async fn a_used_connection_closes_after_its_response() {
     go.send_replace(true);
     assert!(read_to_close(&mut socket).await.ends_with("0\r\n\r\n"));
     soon("the end", server.ended).await.unwrap();
+}
+
+/// A peer over its limit that sends nothing is not waited for.
+#[tokio::test]
+async fn a_refused_connection_without_a_request_ends_at_once() {
+    let limits = QuotaLimits { connections_per_peer: 1, ..QuotaLimits::default() };
+    let server = Server::bind("127.0.0.1:0", ServerConfig::default()).await.unwrap();
+    let server = server.with_quotas(Quotas::new(limits));
+    let server = Running::serve(routes(&service(&watch::Sender::new(false))), server);
+    let (mut first, mut refused) = (server.connect().await, server.connect().await);
+    eventually("both", || server.counters.gauge(Gauge::Connections) == 2).await;
+    server.shutdown.cancel();
+    assert_eq!((read_to_close(&mut first).await, read_to_close(&mut refused).await), <_>::default());
+    assert_eq!(soon("the end", server.ended).await.unwrap(), Drained { cut: 0 });
 }

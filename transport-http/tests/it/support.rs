@@ -114,6 +114,42 @@ impl EventEncoder for TextEncoder {
     }
 }
 
+/// Holds texts until they exceed the limit, then writes each as one payload, and later ones as they come.
+#[derive(Debug)]
+pub(crate) struct HoldingEncoder {
+    pub(crate) limit: usize,
+    pub(crate) held: Vec<String>,
+    pub(crate) is_open: bool,
+}
+
+impl EventEncoder for HoldingEncoder {
+    fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
+        match event {
+            BlockEvent::BlockDelta { delta, .. } => self.held.push(delta.to_string()),
+            event if event.is_terminal() => self.held.push("end".to_owned()),
+            _ => return,
+        }
+        self.is_open |= event.is_terminal() || self.held.concat().len() > self.limit;
+        if self.is_open {
+            for text in self.held.drain(..) {
+                sink.push(&mut |out| out.extend_from_slice(text.as_bytes()));
+            }
+        }
+    }
+
+    fn media_type(&self) -> &'static str {
+        "text/event-stream"
+    }
+
+    fn is_binary(&self) -> bool {
+        false
+    }
+
+    fn has_state(&self) -> bool {
+        true
+    }
+}
+
 /// The same as length-prefixed frames.
 #[derive(Debug)]
 pub(crate) struct BinaryEncoder;
@@ -293,7 +329,10 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) async fn start(router: Router, config: ServerConfig) -> Self {
-        let server = Server::bind("127.0.0.1:0", config).await.unwrap();
+        Self::serve(router, Server::bind("127.0.0.1:0", config).await.unwrap())
+    }
+
+    pub(crate) fn serve(router: Router, server: Server) -> Self {
         let (addr, counters, shutdown) =
             (server.local_addr().unwrap(), server.counters(), CancelToken::new());
         let ended = tokio::spawn(server.serve(router, shutdown.clone()));

@@ -108,6 +108,9 @@ impl Link {
         let reference = self.shared.next_reference.fetch_add(1, Ordering::Relaxed).to_string();
         let text = Outgoing { reference: Some(&reference), ..*message }.to_text()?;
         let (answer, waiting) = oneshot::channel();
+        // The entry is made once the queue has room: a request that is dropped before is not sent, and gets no answer that
+        // removes its entry.
+        let room = self.queue.reserve().await.map_err(|_| self.end())?;
         {
             let mut open = self.shared.open();
             if open.ended {
@@ -115,7 +118,7 @@ impl Link {
             }
             open.expected.insert(reference, expected(answer));
         }
-        self.send(Message::text(text)).await?;
+        room.send(Message::text(text));
         waiting.await.unwrap_or_else(|_| Err(self.end()))
     }
 
@@ -391,5 +394,33 @@ impl Expected {
             Self::Cancelled(to) => drop(to.send(Err(error))),
             Self::Publisher(to) => drop(to.send(Err(error))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_is_dropped_while_the_queue_is_full_leaves_no_entry() {
+        let (queue, mut waiting) = mpsc::channel(1);
+        let shared = Arc::new(Table {
+            next_reference: AtomicU64::new(1),
+            queued_events: 1,
+            end: OnceLock::new(),
+            open: Mutex::default(),
+        });
+        let link = Link { queue, shared };
+        let list = Outgoing::of("list");
+        let mut first = Box::pin(link.request(&list, Expected::Agents));
+        assert!((&mut first).now_or_never().is_none(), "it is queued and waits for its answer");
+        let mut second = Box::pin(link.request(&list, Expected::Agents));
+        assert!((&mut second).now_or_never().is_none(), "the queue is full");
+        drop(second);
+        assert_eq!(link.shared.open().expected.len(), 1);
+        waiting.recv().await.unwrap();
+        assert!(waiting.try_recv().is_err());
     }
 }

@@ -226,10 +226,10 @@ impl Followed {
 }
 
 impl Subscription {
-    /// Writes the coalesced events: merged if they are several deltas.
+    /// Writes the coalesced events: merged if the encoder allows it and writes one payload for them, otherwise one by one.
     fn write(&mut self, waiting: &mut Coalescer, batch: &mut Batch) {
         let Some(gathered) = waiting.take() else { return };
-        if let Some(merged) = gathered.merged() {
+        if let Some(merged) = gathered.merged().filter(|merged| self.encoder.can_merge(&merged.event)) {
             let messages = batch.messages();
             self.encode(&merged, batch);
             if batch.messages() <= messages + 1 {
@@ -248,5 +248,68 @@ impl Subscription {
         let mut writer = EventWriter::new(batch, &self.envelope, numbered.number, self.encoder.is_binary());
         self.encoder.encode(&numbered.event, &mut writer);
         writer.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqueduct_core::service::PayloadSink;
+    use aqueduct_core::testing::run_to_end;
+    use aqueduct_core::{BlockEvent, SourceEvent, Update};
+    use aqueduct_transport_http::{Counters, Gauge};
+
+    use super::*;
+
+    /// Holds texts until ten are there, then writes each as one payload, and later ones as they come.
+    #[derive(Default)]
+    struct HoldingEncoder {
+        held: Vec<String>,
+        is_open: bool,
+    }
+
+    impl EventEncoder for HoldingEncoder {
+        fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
+            let BlockEvent::BlockDelta { delta, .. } = event else { return };
+            self.held.push(delta.to_string());
+            self.is_open |= self.held.concat().len() >= 10;
+            if self.is_open {
+                self.held.drain(..).for_each(|text| sink.push(&mut |out| out.extend(text.as_bytes())));
+            }
+        }
+
+        fn media_type(&self) -> &'static str {
+            "application/json"
+        }
+
+        fn is_binary(&self) -> bool {
+            false
+        }
+
+        fn has_state(&self) -> bool {
+            true
+        }
+    }
+
+    /// The second encoding of a delta would lack what the first one released.
+    #[test]
+    fn an_encoder_with_state_encodes_every_delta_once() {
+        let texts = ('a'..='z').map(|letter| SourceEvent::from(Update::text(letter.to_string())));
+        let events = (1..).zip(run_to_end(texts));
+        let events: Vec<_> = events.map(|(number, event)| NumberedEvent { number, event }).collect();
+        let mut subscriptions = Subscriptions { is_behind: true, ..Subscriptions::default() };
+        subscriptions.add(Subscription {
+            reference: String::new(),
+            run: String::new(),
+            envelope: Envelope::Plain,
+            events: Box::pin(futures_util::stream::iter(events)),
+            after: 0,
+            encoder: Box::new(HoldingEncoder::default()),
+            _open: Counters::default().open(Gauge::Streams),
+        });
+        let limits = Limits { merge_bytes: 4, ..Limits::default() };
+        let (mut batch, mut cx) = (Batch::default(), Context::from_waker(Waker::noop()));
+        subscriptions.poll_fill(&mut cx, &limits, &mut batch, |_, _| {});
+        assert_eq!(String::from_utf8_lossy(batch.bytes()), ('a'..='z').collect::<String>());
+        assert_eq!(batch.messages(), 26, "one message per delta");
     }
 }

@@ -12,12 +12,16 @@
 //! of messages with the same id (`memory`).
 
 use aqueduct_core::fingerprint::Relation;
-use aqueduct_core::{ByteString, Metadata, Mode};
+use aqueduct_core::{ByteString, Channel, Metadata, Mode};
 
 use super::super::Decoder;
+use super::super::parts::part_number;
 use super::super::sink::Sink;
+use super::super::status::joined_text;
+use super::Held;
 use super::boundary::keep_end;
 use super::shown_texts::{Match, is_end};
+use crate::wire::Part;
 
 /// A held text that begins the answer and is shorter than this may still be a notice ("Look" before "Looking at it,
 /// …"), so it is emitted.
@@ -75,11 +79,11 @@ impl Decoder {
     ///
     /// `append` is set for a further chunk of an artifact that has restated so far; its text is then compared as a
     /// whole. `is_whole` is set if no more of it follows: only then is a held text released that the artifact may
-    /// still turn out to repeat.
+    /// still turn out to repeat. `parts` are those of the chunk.
     pub(in super::super) fn echoes(
         &mut self,
         artifact: &ByteString,
-        chunk: &str,
+        parts: &[Part<'_>],
         append: bool,
         is_whole: bool,
         sink: &mut Sink<'_>,
@@ -87,12 +91,12 @@ impl Decoder {
         let earlier = self.speech.echo.take().filter(|echo| append && echo.artifact == *artifact);
         let was_echo = earlier.is_some();
         let mut words = earlier.map(|echo| echo.words).unwrap_or_default();
-        words.push_str(chunk);
+        words.push_str(&self.words(parts));
         if words.trim().is_empty() {
             return Echoed::No(None);
         }
         // The artifact decides about held texts first: one that it repeats is the answer, not a notice.
-        self.settle_held(&words, !is_whole, sink);
+        self.settle_held(&words, parts, !is_whole, sink);
         self.speech.end();
         let limit = self.config.limits.compared_text;
         match self.speech.shown_texts.relation(&words) {
@@ -122,20 +126,47 @@ impl Decoder {
 
     /// Handles text of the answer from another place: a held text that equals it is dropped, any other is a notice.
     ///
-    /// `may_go_on` is set if more of the answer follows: a held text that starts with it stays held.
-    pub(in super::super) fn settle_held(&mut self, words: &str, may_go_on: bool, sink: &mut Sink<'_>) {
+    /// `may_go_on` is set if more of the answer follows: a held text that starts with it stays held. `parts` are those of the
+    /// answer.
+    pub(in super::super) fn settle_held(
+        &mut self,
+        words: &str,
+        parts: &[Part<'_>],
+        may_go_on: bool,
+        sink: &mut Sink<'_>,
+    ) {
         let body = words.trim();
         let all: String = self.speech.held.iter().map(|held| held.words.as_str()).collect();
         let Some(last) = self.speech.held.last().map(|held| held.words.trim().to_owned()) else { return };
         // Three cases: all held texts together are the answer; the last one is the answer or its start, and the
         // others are notices; or none is.
         if all.trim() == body {
-            self.speech.held.clear();
+            for held in std::mem::take(&mut self.speech.held) {
+                self.drop_repeated(held, parts, sink);
+            }
         } else if last == body || (last.len() >= CONTAINED_BYTES && body.starts_with(&last)) {
-            self.speech.held.pop();
-            self.release(sink);
+            self.drop_last(parts, sink);
         } else if !(may_go_on && (all.trim_start().starts_with(body) || last.starts_with(body))) {
             self.release(sink);
+        }
+    }
+
+    /// Releases the held texts except for the last, which the answer repeats.
+    fn drop_last(&mut self, parts: &[Part<'_>], sink: &mut Sink<'_>) {
+        let last = self.speech.held.pop();
+        self.release(sink);
+        if let Some(last) = last {
+            self.drop_repeated(last, parts, sink);
+        }
+    }
+
+    /// Drops the text of a held message that the answer repeats, and emits what else the message has: files, data and thinking
+    /// that are not among the parts of the answer.
+    fn drop_repeated(&mut self, mut held: Held, parts: &[Part<'_>], sink: &mut Sink<'_>) {
+        let is_repeated = |part: &Part<'_>| parts.iter().any(|other| part_number(other) == part_number(part));
+        held.message.parts.retain(|part| !self.was_emitted(part) && !is_repeated(part));
+        if !held.message.parts.is_empty() {
+            self.emit_held(held, Channel::Intermediate, sink);
         }
     }
 
@@ -144,18 +175,15 @@ impl Decoder {
     pub(in super::super) fn settle_streamed(
         &mut self,
         artifact: &ByteString,
-        chunk: &str,
+        parts: &[Part<'_>],
         sink: &mut Sink<'_>,
     ) {
         let earlier = self.memory.artifacts.get(&**artifact).map(|record| record.text.clone());
         let mut shown = earlier.unwrap_or_default();
-        shown.push(chunk);
+        shown.push(&joined_text(parts));
         let Some(last) = self.speech.held.last() else { return };
         match shown.relation_of_whole(&last.words) {
-            Relation::Same => {
-                self.speech.held.pop();
-                self.release(sink);
-            }
+            Relation::Same => self.drop_last(parts, sink),
             Relation::Extends(_) => {}
             Relation::First | Relation::Different => self.release(sink),
         }
@@ -163,8 +191,10 @@ impl Decoder {
 
     /// Returns `true` if the text of a final status was shown. Emits what it adds. A text that is only the start of a
     /// shown one is a text of its own here: nothing follows it.
-    pub(in super::super) fn concludes(&mut self, words: &str, sink: &mut Sink<'_>) -> bool {
-        self.settle_held(words, false, sink);
+    pub(in super::super) fn concludes(&mut self, parts: &[Part<'_>], sink: &mut Sink<'_>) -> bool {
+        let words = self.words(parts);
+        let words = words.as_str();
+        self.settle_held(words, parts, false, sink);
         if words.trim().is_empty() {
             return false;
         }

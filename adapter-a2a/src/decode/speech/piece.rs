@@ -166,7 +166,7 @@ impl Decoder {
     }
 
     /// Emits a held text on a channel, for the agent that sent it: the speaker may have changed since.
-    fn emit_held(&mut self, held: Held, channel: Channel, sink: &mut Sink<'_>) {
+    pub(super) fn emit_held(&mut self, held: Held, channel: Channel, sink: &mut Sink<'_>) {
         let Held { message, beside, at, novelty, source, .. } = held;
         let own = std::mem::replace(&mut self.source, source);
         self.emit_noted(message, novelty, metadata::owned(beside), at, channel, sink);

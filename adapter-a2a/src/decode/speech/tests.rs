@@ -466,6 +466,8 @@ fn what_stands_beside_a_held_text_is_shown() {
             ("another text", Some("Searching…"), None, None),
             ("an artifact with another text", None, Some("It is 21 degrees."), None),
             ("an end with another text", None, None, Some("It is 21 degrees.")),
+            ("an artifact with its text", None, Some("Sunny"), None),
+            ("an end with its text", None, None, Some("Sunny")),
         ] {
             let mut agent = Agent::default();
             let parts = json!([beside, {"text": "Sunny"}]);
@@ -490,4 +492,18 @@ fn what_stands_beside_a_held_text_is_shown() {
             }
         }
     }
+}
+
+#[test]
+fn a_file_that_an_artifact_repeats_with_its_text_is_shown_once() {
+    let mut agent = Agent::default();
+    let parts = json!([{"url": "https://x/report.pdf"}, {"text": "Sunny"}]);
+    let message = json!({"messageId": agent.id(), "role": "ROLE_AGENT", "parts": parts});
+    agent.status_of("TASK_STATE_WORKING", &message);
+    let mut events = agent.done().to_vec();
+    let artifact = json!({"artifactId": "a", "parts": parts});
+    let update =
+        json!({"artifactUpdate": {"taskId": "t", "contextId": "c", "lastChunk": true, "artifact": artifact}});
+    events.insert(events.len() - 1, update);
+    assert_eq!((auto(&events).answers.concat().as_str(), customs(&events).len()), ("Sunny", 1));
 }

@@ -123,6 +123,12 @@ pub(super) struct PushEntry {
     is_busy: bool,
 }
 
+/// A configuration that was added, and the one of the same id that it replaced.
+pub(super) struct Replaced {
+    added: PushConfig,
+    previous: Option<PushConfig>,
+}
+
 impl TaskState {
     /// Queues an item for receivers. Receivers of 0.3 get the complete task when its status changes.
     pub(super) fn enqueue(&mut self, item: &StreamItem<'static>, limit: usize) {
@@ -204,6 +210,36 @@ impl AgentServer {
             Some(log) => self.log_push(&*log, entry, config, context).await,
             None => self.hold_push(entry, config, context),
         }
+    }
+
+    /// Stores the push configuration of a message whose run may still be refused. Returns what
+    /// [`Self::restore_push`] needs then.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::add_push`].
+    pub(super) async fn replace_push(
+        &self,
+        entry: &TaskEntry,
+        config: PushConfig,
+        context: &CallContext,
+    ) -> Result<Replaced, ServerError> {
+        let before = self.configs(entry).await?;
+        let added = self.add_push(entry, config, context).await?;
+        let previous = before.into_iter().find(|config| config.id == added.id);
+        Ok(Replaced { added, previous })
+    }
+
+    /// Restores the configurations from before [`Self::replace_push`]. If the log refuses it, the client that sent the
+    /// message gets notifications that it did not ask for, until it deletes the configuration.
+    pub(super) async fn restore_push(&self, entry: &TaskEntry, replaced: Replaced, context: &CallContext) {
+        let Replaced { added, previous } = replaced;
+        let restored = match previous {
+            Some(previous) if previous == added => Ok(()),
+            Some(previous) => self.add_push(entry, previous, context).await.map(drop),
+            None => self.remove_push(entry, &added.id).await,
+        };
+        restored.unwrap_or_default();
     }
 
     /// Stores a configuration in the log. Its position is where the task stands now: events before it are not

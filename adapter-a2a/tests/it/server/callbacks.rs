@@ -235,3 +235,28 @@ async fn a_repeated_registration_opens_no_second_request_and_loses_nothing() {
     assert_eq!(words, "done", "{bodies:#?}");
     assert_eq!(bodies.last().unwrap()["statusUpdate"]["status"]["state"], "TASK_STATE_COMPLETED");
 }
+
+/// What a refused message brings is not kept; what was there before is.
+#[tokio::test(start_paused = true)]
+async fn a_refused_follow_up_leaves_the_configurations_as_they_were() {
+    let receiver = Receiver::new(&["93.184.216.34"], &[200]);
+    let served = serve_calling(&receiver, ServerConfig::default(), |_| {
+        let waits = SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None };
+        vec![SourceEvent::interrupt(aqueduct_core::Interrupt::new("q", "input_required")), waits]
+    });
+    let task = served.rpc("SendMessage", json!({"message": message("hi")})).await["result"]["task"].clone();
+    let id = &task["id"];
+    let old = json!({"taskId": id, "id": "old", "url": HOOK});
+    served.rpc("CreateTaskPushNotificationConfig", old.clone()).await;
+    for name in ["new", "old"] {
+        let mut refused = message("BUSY");
+        refused["taskId"] = id.clone();
+        let push = json!({"id": name, "url": "https://hooks.test/other"});
+        let configuration = json!({"taskPushNotificationConfig": push});
+        let params = json!({"message": refused, "configuration": configuration});
+        let answer = served.rpc("SendMessage", params).await;
+        assert!(answer["error"].is_object(), "{answer}");
+        let listed = served.rpc("ListTaskPushNotificationConfigs", json!({"taskId": id})).await;
+        assert_eq!(listed["result"]["configs"], json!([old]), "{name}");
+    }
+}

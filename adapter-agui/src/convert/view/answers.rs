@@ -45,6 +45,12 @@ impl Answers {
         }
     }
 
+    /// Returns `true` if the output for `event` is held.
+    pub(super) fn holds(&self, event: &BlockEvent) -> bool {
+        let is_hidden = event.block().is_some_and(|block| is_answer(block) && !block.lane.is_root());
+        is_hidden && matches!(self, Self::Holding(..))
+    }
+
     /// Takes the output for `event`, which starts at `from`, out of `out` if it is the text of a sub-agent.
     pub(super) fn hold(&mut self, event: &BlockEvent, from: usize, out: &mut Vec<Event>) {
         let Some(block) = event.block().filter(|block| is_answer(block)) else { return };

@@ -94,6 +94,15 @@ impl View {
         !matches!(self.state, State::None)
     }
 
+    /// Returns `true` if `merged`, the joined text of several deltas, yields at most one event, and if later output does not
+    /// depend on where the text was divided.
+    pub fn can_merge(&self, merged: &BlockEvent) -> bool {
+        match &self.state {
+            State::None | State::Tool(_) => true,
+            State::Hidden(answers) => !answers.holds(merged),
+        }
+    }
+
     /// Updates the state with an event that the reader has already received.
     pub fn skip(&mut self, event: &BlockEvent) {
         match &mut self.state {

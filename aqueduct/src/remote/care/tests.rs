@@ -109,3 +109,21 @@ fn connects_are_tried_again_within_a_budget() {
     let paid = (0..100).filter(|_| watch.retry_connect(1).is_some()).count();
     assert_eq!(paid, 8, "the budget is spent");
 }
+
+/// A call from before the circuit opened says nothing about the probe.
+#[tokio::test(start_paused = true)]
+async fn only_the_trial_ends_the_trial() {
+    let settings = CareSettings::default().with_circuit(1, Duration::from_secs(10));
+    let watch = CareWatch(Arc::new(Care::new(settings, None)));
+    let (dropped, mut failing) = (begin(&watch).await.unwrap(), begin(&watch).await.unwrap());
+    begin(&watch).await.unwrap().handle_failure(&absent());
+    tokio::time::advance(Duration::from_secs(10)).await;
+    let trial = begin(&watch).await.unwrap();
+    drop(dropped);
+    assert_eq!(begin(&watch).await.unwrap_err().code, CIRCUIT_OPEN, "the trial is in progress");
+    failing.handle_failure(&absent());
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert_eq!(begin(&watch).await.unwrap_err().code, CIRCUIT_OPEN, "the trial is still in progress");
+    drop(trial);
+    assert!(begin(&watch).await.is_ok());
+}

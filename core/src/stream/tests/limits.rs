@@ -36,6 +36,23 @@ fn lane_depth() {
 }
 
 #[test]
+fn lane_depth_of_levels_that_open_in_turn() {
+    let levels = std::iter::successors(Some(Source::root().child("0")), |source| Some(source.child("x")));
+    let limits = Limits { lane_depth: 3, ..Limits::default() };
+    refused(limits, "lane_depth", levels.take(4).map(SourceEvent::LaneOpened));
+}
+
+#[test]
+fn open_lanes_counts_the_ancestors_that_open_with_a_lane() {
+    let deep = (0..4).fold(Source::root(), |source, n| source.child(n.to_string()));
+    let limits = Limits { open_lanes: 3, ..Limits::default() };
+    refused(limits, "open_lanes", [SourceEvent::LaneOpened(deep.clone())]);
+    let limits = Limits { open_lanes: 4, ..Limits::default() };
+    let mut context = StreamContext::with_limits(RunInfo::new("t", "r"), limits);
+    context.handle_event(SourceEvent::LaneOpened(deep)).unwrap();
+}
+
+#[test]
 fn open_blocks_by_tracks_and_by_calls() {
     let limits = Limits { open_blocks: 3, ..Limits::default() };
     let track = |n: usize| text("m", "x").on_track(n.to_string()).into();

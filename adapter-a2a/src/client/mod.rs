@@ -193,7 +193,12 @@ impl TaskClient {
     /// Returns the next request to send. A new stream replaces the old one, which must be dropped before
     /// [`Purpose::Subscribe`] is sent: its remaining frames and its end would be attributed to the new one.
     pub fn poll_request(&mut self) -> Option<Planned> {
-        self.planned.pop_front()
+        let next = self.planned.pop_front();
+        if self.planned.is_empty() {
+            // A turn sends few requests: the room of the queue would be held for nothing.
+            self.planned = VecDeque::new();
+        }
+        next
     }
 
     /// Returns how long to wait for input before [`handle_timeout`](Self::handle_timeout), or `None` if nothing is

@@ -27,8 +27,9 @@ pub struct TaskMemory {
     pub(crate) task_id: Arc<str>,
     /// The id of the context; empty until an item names it.
     pub(crate) context_id: ByteString,
-    /// Records of artifacts by key, oldest first. Bounded by `DecodeLimits::artifacts`.
-    pub(crate) artifacts: IndexMap<ByteString, Record, RandomState>,
+    /// Records of artifacts by key, oldest first. Bounded by `DecodeLimits::artifacts`. Boxed: a map has room for at
+    /// least three, and most tasks have one artifact.
+    pub(crate) artifacts: IndexMap<ByteString, Box<Record>, RandomState>,
     /// Fingerprints of status messages. Bounded by `DecodeLimits::messages`.
     pub(crate) messages: Messages,
     /// Interrupts that the task waits for.
@@ -241,12 +242,14 @@ impl TaskMemory {
             self.artifacts.shift_remove_index(0);
         }
         let turn = self.turn;
-        self.artifacts.entry(place.clone()).or_insert_with(|| Record::new(Track::new(place), kind, turn))
+        let record = || Box::new(Record::new(Track::new(place), kind, turn));
+        self.artifacts.entry(place.clone()).or_insert_with(record)
     }
 
     /// Returns the answers that this turn has begun or appended to, if they have text, in the order they began.
     pub(crate) fn answers(&self) -> impl Iterator<Item = (&ByteString, &Record)> {
-        self.artifacts.iter().filter(|(_, record)| {
+        let records = self.artifacts.iter().map(|(id, record)| (id, &**record));
+        records.filter(|(_, record)| {
             record.kind == Kind::Words(Channel::Answer)
                 && record.touched == self.turn
                 && !record.text.is_blank()

@@ -50,7 +50,8 @@ impl WatcherEncoder {
     /// Returns the encoder of a view. Without the feature `proto` every watcher gets JSON.
     fn for_view(view: View, encoding: Encoding) -> Self {
         let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Json };
-        Self { view, encoding, events: Vec::new() }
+        // Most events are converted to one; a list that grows from nothing has room for four.
+        Self { view, encoding, events: Vec::with_capacity(1) }
     }
 
     /// Encodes an event. A delta above [`MAX_DELTA`] is split in halves, recursively; an event that

@@ -18,6 +18,10 @@ const KEPT_IDS: usize = 1 << 16;
 /// at most about 80 bytes.
 const KEPT_ID_BYTES: usize = 256;
 
+/// The queue keeps room for so many events; the room of a burst is freed once it is polled, because a silent run would
+/// hold it for hours.
+const KEPT_EVENTS: usize = 16;
+
 /// The shared output of all lanes.
 #[derive(Debug)]
 pub(super) struct Outlet {
@@ -51,7 +55,11 @@ impl Outlet {
     }
 
     pub(super) fn poll(&mut self) -> Option<BlockEvent> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if event.is_none() && self.events.capacity() > KEPT_EVENTS {
+            self.events = VecDeque::new();
+        }
+        event
     }
 
     pub(super) fn has_events(&self) -> bool {

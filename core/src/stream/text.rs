@@ -90,7 +90,8 @@ pub(super) enum Opening {
 pub(super) struct TextSpans {
     /// The open span of the main track. Separate from the others because nearly all streams have only this one.
     main: Option<Span>,
-    others: HashMap<Track, Span, foldhash::fast::RandomState>,
+    /// Boxed: a table has room for at least four entries, and most lanes have one track.
+    others: HashMap<Track, Box<Span>, foldhash::fast::RandomState>,
     memory: RecentMap<Key, EmittedText>,
     /// The block or id that represents each source message, for the tool calls that belong to it.
     messages: RecentMap<MessageId, Owner>,
@@ -223,7 +224,7 @@ impl TextSpans {
 
     /// Ends the open span of a track because other content starts there.
     pub(super) fn interrupt(&mut self, track: &Track, reason: EndReason, out: &mut Outlet) {
-        let span = if track.as_str().is_empty() { self.main.take() } else { self.others.remove(track) };
+        let span = if track.as_str().is_empty() { self.main.take() } else { self.take_other(track) };
         if let Some(span) = span {
             self.end(span, reason, out);
         }
@@ -232,7 +233,7 @@ impl TextSpans {
     /// Removes all open spans and returns their end events, which the caller emits in the order of opening.
     pub(super) fn drain(&mut self, out: &mut Outlet) -> Vec<(u64, BlockEvent)> {
         let mut ends = Vec::new();
-        let others = std::mem::take(&mut self.others).into_values();
+        let others = std::mem::take(&mut self.others).into_values().map(|span| *span);
         for span in self.main.take().into_iter().chain(others) {
             ends.push((span.opened, span.end_event(EndReason::Closed)));
             self.remember(span, out.limits.remembered_blocks);
@@ -307,7 +308,7 @@ impl TextSpans {
         Ok(if update.track.as_str().is_empty() {
             self.main.insert(span)
         } else {
-            self.others.entry(span.key.track.clone()).insert_entry(span).into_mut()
+            self.others.entry(span.key.track.clone()).insert_entry(Box::new(span)).into_mut()
         })
     }
 
@@ -346,11 +347,23 @@ impl TextSpans {
     }
 
     fn open_on(&self, track: &Track) -> Option<&Span> {
-        if track.as_str().is_empty() { self.main.as_ref() } else { self.others.get(track) }
+        if track.as_str().is_empty() {
+            self.main.as_ref()
+        } else {
+            self.others.get(track).map(|span| &**span)
+        }
     }
 
     fn open_on_mut(&mut self, track: &Track) -> Option<&mut Span> {
-        if track.as_str().is_empty() { self.main.as_mut() } else { self.others.get_mut(track) }
+        if track.as_str().is_empty() {
+            self.main.as_mut()
+        } else {
+            self.others.get_mut(track).map(|span| &mut **span)
+        }
+    }
+
+    fn take_other(&mut self, track: &Track) -> Option<Span> {
+        self.others.remove(track).map(|span| *span)
     }
 
     fn end(&mut self, mut span: Span, reason: EndReason, out: &mut Outlet) {

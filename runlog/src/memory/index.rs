@@ -21,7 +21,8 @@ type Ordered = BTreeMap<RunPlace, Arc<Run>>;
 #[derive(Debug, Default)]
 pub(super) struct Index {
     all: Ordered,
-    threads: HashMap<ThreadId, Ordered>,
+    /// Ordered lists: most threads have few runs, and the node of a tree for one run has half a kilobyte.
+    threads: HashMap<ThreadId, Vec<Arc<Run>>>,
     owners: HashMap<String, Ordered>,
 }
 
@@ -29,7 +30,9 @@ impl Index {
     /// Adds a run to its three lists. The caller has checked that the id is new.
     pub(super) fn insert(&mut self, run: &Arc<Run>) {
         self.all.insert(run.place(), Arc::clone(run));
-        self.threads.entry(run.thread.clone()).or_default().insert(run.place(), Arc::clone(run));
+        let place = run.place();
+        let thread = self.threads.entry(run.thread.clone()).or_default();
+        thread.insert(thread.partition_point(|other| other.place() < place), Arc::clone(run));
         self.owners.entry(run.owner.clone()).or_default().insert(run.place(), Arc::clone(run));
     }
 
@@ -37,7 +40,12 @@ impl Index {
     pub(super) fn remove(&mut self, run: &Run) {
         let place = run.place();
         self.all.remove(&place);
-        remove(&mut self.threads, &run.thread, &place);
+        if let Some(thread) = self.threads.get_mut(&run.thread) {
+            thread.retain(|other| other.id != run.id);
+            if thread.is_empty() {
+                self.threads.remove(&run.thread);
+            }
+        }
         remove(&mut self.owners, &run.owner, &place);
     }
 
@@ -50,21 +58,29 @@ impl Index {
     /// The shortest list that contains all results is searched: that of the thread, then that of the
     /// owner. The owner is checked as well, because a thread may contain runs of several owners.
     pub(super) fn select(&self, query: &RunQuery, max: usize) -> Vec<Arc<Run>> {
+        let edge = query.after.as_ref();
+        let is_wanted = |run: &&Arc<Run>| query.owner.as_ref().is_none_or(|owner| *owner == run.owner);
         let found = match (&query.thread_id, &query.owner) {
-            (Some(thread), _) => self.threads.get(thread),
+            (Some(thread), _) => {
+                let runs = self.threads.get(thread).map_or(&[][..], Vec::as_slice);
+                let runs = after(runs, edge, query.newest_first);
+                return ordered(runs.iter(), query.newest_first)
+                    .filter(is_wanted)
+                    .take(max)
+                    .cloned()
+                    .collect();
+            }
             (None, Some(owner)) => self.owners.get(owner),
             (None, None) => Some(&self.all),
         };
         let Some(found) = found else { return Vec::new() };
-        let is_wanted = |run: &&Arc<Run>| query.owner.as_ref().is_none_or(|owner| *owner == run.owner);
-        let edge = query.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        if query.newest_first {
-            let range = found.range::<RunPlace, _>((Bound::Unbounded, edge)).rev();
-            range.map(|(_, run)| run).filter(is_wanted).take(max).cloned().collect()
-        } else {
-            let range = found.range::<RunPlace, _>((edge, Bound::Unbounded));
-            range.map(|(_, run)| run).filter(is_wanted).take(max).cloned().collect()
-        }
+        let edge = edge.map_or(Bound::Unbounded, Bound::Excluded);
+        let range = match query.newest_first {
+            true => found.range::<RunPlace, _>((Bound::Unbounded, edge)),
+            false => found.range::<RunPlace, _>((edge, Bound::Unbounded)),
+        };
+        let runs = range.map(|(_, run)| run);
+        ordered(runs, query.newest_first).filter(is_wanted).take(max).cloned().collect()
     }
 }
 
@@ -75,4 +91,24 @@ fn remove<K: Eq + Hash>(lists: &mut HashMap<K, Ordered>, key: &K, place: &RunPla
     if list.is_empty() {
         lists.remove(key);
     }
+}
+
+/// Returns the part of an ordered list on the far side of `edge`: before it if the newest come first, otherwise after it.
+fn after<'r>(runs: &'r [Arc<Run>], edge: Option<&RunPlace>, newest_first: bool) -> &'r [Arc<Run>] {
+    let Some(edge) = edge else { return runs };
+    let part = if newest_first {
+        runs.get(..runs.partition_point(|run| run.place() < *edge))
+    } else {
+        runs.get(runs.partition_point(|run| run.place() <= *edge)..)
+    };
+    part.unwrap_or_default()
+}
+
+/// Returns the runs in the order of a query.
+fn ordered<'r>(
+    runs: impl DoubleEndedIterator<Item = &'r Arc<Run>>,
+    newest_first: bool,
+) -> impl Iterator<Item = &'r Arc<Run>> {
+    let (newest, oldest) = if newest_first { (Some(runs.rev()), None) } else { (None, Some(runs)) };
+    newest.into_iter().flatten().chain(oldest.into_iter().flatten())
 }

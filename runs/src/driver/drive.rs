@@ -52,12 +52,14 @@ impl Drive {
 
     /// Drives the run in a task of its own.
     pub(crate) fn spawn(self, feed: Feed) {
-        self.runs.active().insert(self.lease.run_id.clone(), Arc::clone(&self.handle));
-        tokio::spawn(self.run(feed).in_current_span());
+        // Boxed: a future stores each moved argument twice.
+        let (drive, feed) = (Box::new(self), Box::new(feed));
+        drive.runs.active().insert(drive.lease.run_id.clone(), Arc::clone(&drive.handle));
+        tokio::spawn(drive.run(feed).in_current_span());
     }
 
     /// Drives the run to its end, and waits for the agent to finish.
-    async fn run(mut self, feed: Feed) {
+    async fn run(mut self: Box<Self>, feed: Box<Feed>) {
         let run_id = self.lease.run_id.clone();
         let started_at = Instant::now();
         tracing::info!(

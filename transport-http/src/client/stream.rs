@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use http::{Response, Version, header};
+use http::{HeaderMap, Response, Version, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::io::ReadBuf;
@@ -245,6 +245,12 @@ impl SseStream {
     pub(crate) fn new(head: Response<()>, bytes: ByteStream, limits: DecodeLimits) -> Self {
         let upstream = bytes.upstream.clone();
         Self { head, bytes: Some(bytes), decoder: Decoder::new(limits), upstream }
+    }
+
+    /// Drops the headers of the response, which a silent stream would hold until its end (600 bytes).
+    pub fn without_headers(mut self) -> Self {
+        *self.head.headers_mut() = HeaderMap::new();
+        self
     }
 
     /// Returns status and headers of the response.

@@ -93,7 +93,7 @@ impl Incoming {
 impl Stream {
     /// Wraps an SSE stream that `purpose` opened.
     fn sse(purpose: Purpose, stream: SseStream) -> Self {
-        Self { purpose, is_fresh: true, kind: Kind::Sse(Box::new(stream)) }
+        Self { purpose, is_fresh: true, kind: Kind::Sse(Box::new(stream.without_headers())) }
     }
 
     #[cfg(feature = "grpc")]

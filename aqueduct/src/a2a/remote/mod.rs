@@ -107,8 +107,8 @@ struct Shared {
 #[derive(Debug, Clone, Default)]
 struct Thread {
     context_id: String,
-    /// The interrupted task, which waits for a reply.
-    waiting: Option<(TaskRef, TaskMemory)>,
+    /// The interrupted task, which waits for a reply. Boxed: the cache holds many threads, and few of them wait.
+    waiting: Option<Box<(TaskRef, TaskMemory)>>,
     /// The run that stored this state.
     run: Option<RunId>,
 }
@@ -124,7 +124,7 @@ impl Thread {
         };
         let context_id = task.context_id.clone();
         let is_waiting = previous.is_waiting || !frontend::tool_results(input).is_empty();
-        let waiting = is_waiting.then(|| (task, TaskMemory::default()));
+        let waiting = is_waiting.then(|| Box::new((task, TaskMemory::default())));
         Self { context_id, waiting, run: Some(previous.run.clone()) }
     }
 }

@@ -155,11 +155,11 @@ impl Turn {
 /// Returns a client that sends the message of the run: as a reply, in the context of the thread, or in a new context.
 fn sending(config: ClientConfig, request: &AgentRequest, message_id: String, thread: Thread) -> TaskClient {
     let to = match &thread.waiting {
-        Some((task, _)) => Recipient::Task(task.clone()),
+        Some(waiting) => Recipient::Task(waiting.0.clone()),
         None if thread.context_id.is_empty() => Recipient::New,
         None => Recipient::Context(thread.context_id.clone()),
     };
-    let interrupts = thread.waiting.as_ref().map(|(_, memory)| memory.interrupts()).unwrap_or_default();
+    let interrupts = thread.waiting.as_ref().map(|waiting| waiting.1.interrupts()).unwrap_or_default();
     let mut message = answering(&request.input, message_id, &to, interrupts);
     let given = frontend::outgoing_metadata(&request.input);
     if !given.is_empty() {
@@ -174,7 +174,7 @@ fn sending(config: ClientConfig, request: &AgentRequest, message_id: String, thr
     }
     send.metadata = Some(metadata).filter(|metadata| !metadata.is_empty());
     match thread.waiting {
-        Some((_, memory)) => TaskClient::resuming(config, send, memory),
+        Some(waiting) => TaskClient::resuming(config, send, waiting.1),
         None => TaskClient::new(config, send),
     }
 }
@@ -326,7 +326,7 @@ impl Active {
         }
         let waiting = match (settled, task) {
             (Some(Settled::Interrupted | Settled::CalledFrontend), Some(task)) => {
-                Some((task, self.client.into_memory()))
+                Some(Box::new((task, self.client.into_memory())))
             }
             _ => None,
         };

@@ -56,7 +56,7 @@ impl TextSpans {
         if span.key.track.as_str().is_empty() {
             self.main = Some(span);
         } else {
-            self.others.insert(span.key.track.clone(), span);
+            self.others.insert(span.key.track.clone(), Box::new(span));
         }
     }
 
@@ -65,7 +65,7 @@ impl TextSpans {
             return;
         }
         let track = &head.origin.track;
-        let span = if track.as_str().is_empty() { self.main.take() } else { self.others.remove(track) };
+        let span = if track.as_str().is_empty() { self.main.take() } else { self.take_other(track) };
         if let Some(mut span) = span {
             span.emitted.complete |= reason == EndReason::Complete;
             self.remember(span, out.limits.remembered_blocks);

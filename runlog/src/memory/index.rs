@@ -75,9 +75,10 @@ impl Index {
         };
         let Some(found) = found else { return Vec::new() };
         let edge = edge.map_or(Bound::Unbounded, Bound::Excluded);
-        let range = match query.newest_first {
-            true => found.range::<RunPlace, _>((Bound::Unbounded, edge)),
-            false => found.range::<RunPlace, _>((edge, Bound::Unbounded)),
+        let range = if query.newest_first {
+            found.range::<RunPlace, _>((Bound::Unbounded, edge))
+        } else {
+            found.range::<RunPlace, _>((edge, Bound::Unbounded))
         };
         let runs = range.map(|(_, run)| run);
         ordered(runs, query.newest_first).filter(is_wanted).take(max).cloned().collect()

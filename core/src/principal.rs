@@ -109,8 +109,10 @@ fn unescaped(name: &str) -> ByteString {
 pub fn percent_decoded(text: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((&first, tail)) = rest.split_first() {
-        let digits =
-            tail.get(..2).filter(|_| first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        // `from_str_radix` alone would accept a sign.
+        let is_hex = |digits: &&[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+        let digits = tail.get(..2).filter(|_| first == b'%').filter(is_hex);
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         bytes.push(byte.unwrap_or(first));
         rest = tail.get(if byte.is_some() { 2 } else { 0 }..).unwrap_or_default();
@@ -202,6 +204,13 @@ mod tests {
         assert_eq!(Principal::from_stored(""), Principal::anonymous());
         assert!(Principal::new("a", "").is_none());
         assert!(Principal::new("", "x".repeat(1025)).is_none());
+    }
+
+    #[test]
+    fn only_two_hexadecimal_digits_are_an_escape() {
+        for (text, decoded) in [("%41%6a", "Aj"), ("%+1", "%+1"), ("%-1%4", "%-1%4"), ("%%41", "%A")] {
+            assert_eq!(percent_decoded(text), decoded.as_bytes(), "{text}");
+        }
     }
 
     #[test]

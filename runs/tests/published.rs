@@ -15,9 +15,10 @@ use std::time::Duration;
 use aqueduct_core::run::InterruptReply;
 use aqueduct_core::service::{Caller, Ingest, NumberedEvent, PublishRequest, RefusalKind, RunService as _};
 use aqueduct_core::{
-    BlockEvent, ByteString, Interrupt, InterruptId, RunInput, RunOutcome, SourceEvent, ToolCallId, Update,
+    BlockEvent, ByteString, Interrupt, InterruptId, RunInput, RunOutcome, SourceEvent, Timestamp, ToolCallId,
+    Update,
 };
-use aqueduct_runlog::{LogScope, MemoryLog};
+use aqueduct_runlog::{LogScope, MemoryLog, RunLog as _, RunQuery};
 use aqueduct_runs::{AgentOptions, LineDecoder, Runs, Settings};
 use futures_util::StreamExt as _;
 
@@ -60,12 +61,19 @@ impl LineDecoder for Counted {
 }
 
 fn replica(log: &Arc<MemoryLog>) -> Runs {
+    replica_at(log, 0)
+}
+
+/// A replica whose clock is so many milliseconds ahead.
+fn replica_at(log: &Arc<MemoryLog>, ahead: i64) -> Runs {
+    let clock = move || Timestamp(aqueduct_runs::now().0 + ahead);
     let settings = Settings::default().with_lease(Duration::from_millis(50)).with_scope(LogScope::Replicas);
     Runs::builder()
         .published("team", AgentOptions::default())
         .ingest_format("counted", || Box::new(Counted::default()))
         .shared_log(Arc::clone(log) as _)
         .settings(settings)
+        .clock(Arc::new(clock))
         .build()
 }
 
@@ -176,4 +184,21 @@ async fn a_workflow_that_waits_is_answered_after_its_replica_died() {
     assert_eq!(text(&events(&one, "r").await), "1:a ");
     let seen = events(&other, "r2").await;
     assert_eq!((text(&seen).as_str(), is_success(&seen)), ("3:ok ", true));
+}
+
+/// Its publisher cannot go on: without its first payloads no decoder can.
+#[tokio::test]
+async fn a_trimmed_run_whose_replica_died_is_ended() {
+    let log = Arc::new(MemoryLog::default());
+    let one = replica(&log);
+    let mut publisher = publish(&one).await;
+    for (number, line) in [(1, "a"), (2, "b"), (3, "c")] {
+        send(&mut publisher, number, line).await;
+    }
+    std::mem::forget(publisher);
+    let run = log.list(RunQuery::default(), 1).await.unwrap().remove(0);
+    log.trim(&run.meta.run_id, 3).await.unwrap();
+    replica_at(&log, 3_600_000).sweep_once().await.unwrap();
+    let run = log.state(&run.meta.run_id).await.unwrap();
+    assert!(run.earliest > 1 && run.closed_at.is_some(), "{run:?}");
 }

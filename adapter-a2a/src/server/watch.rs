@@ -12,7 +12,7 @@
 //! |---|---|
 //! | deciding | the form of the response: a task or a message (streams of a message only) |
 //! | opening | the events of the turn's run, after the last one that was sent |
-//! | live | the next event; if the events are cut, they are opened once more per turn |
+//! | live | the next event; if the events are cut, they are opened again, unless there was no event since the last cut |
 //! | settling | the recorder, until it has folded the end of the turn |
 //! | waiting | another turn, at this replica or (shared log) at another one |
 //!
@@ -91,8 +91,11 @@ pub(super) struct Watcher {
     turn: usize,
     /// The number of the last event that was read in this turn.
     seen: u64,
-    /// Set if the events of this turn were cut once.
+    /// Set if the events of this turn were cut, until the next event.
     was_cut: bool,
+    /// Set from the opening of the events until their first poll is pending or returns an event: events that end before that
+    /// are those of a run that has ended.
+    is_fresh: bool,
     until: Until,
 }
 
@@ -109,6 +112,7 @@ impl Watcher {
             turn,
             seen: 0,
             was_cut: false,
+            is_fresh: false,
             until,
         }
     }
@@ -208,9 +212,7 @@ impl Watcher {
         let Some(end) = settled.end else {
             self.step = Step::Done;
             if settled.is_cut {
-                let message =
-                    "the events of the task were cut, and the task continues: subscribe to it again";
-                return Err(ServerError::new(ErrorKind::Unavailable, message));
+                return Err(cut());
             }
             return Err(ServerError::task_not_found(&self.entry.id));
         };
@@ -225,14 +227,30 @@ impl Watcher {
         Ok(StreamItem::Status(*end))
     }
 
-    /// Handles the end of the turn's events. If the events were cut for the first time in this turn, they are opened again.
-    fn handle_end(&mut self, is_terminal: bool) {
-        self.step = if is_terminal || std::mem::replace(&mut self.was_cut, true) {
-            self.settling()
-        } else {
-            self.opening()
-        };
+    /// Handles the end of events without a terminal event. Returns an error if the events were cut twice without an event in between.
+    fn handle_end(&mut self) -> Result<(), ServerError> {
+        let mut state = self.entry.lock();
+        let has_run = state.turns.get(self.turn).is_some_and(|turn| turn.run.is_some());
+        let is_end = !has_run || (self.is_fresh && self.seen > 0);
+        if is_end || (self.was_cut && settled(&mut state, self.turn).is_some()) {
+            drop(state);
+            self.step = self.settling();
+            return Ok(());
+        }
+        drop(state);
+        if std::mem::replace(&mut self.was_cut, true) {
+            self.step = Step::Done;
+            return Err(cut());
+        }
+        self.step = self.opening();
+        Ok(())
     }
+}
+
+/// Returns the error of a stream that a client can resume.
+fn cut() -> ServerError {
+    let message = "the events of the task were cut, and the task continues: subscribe to it again";
+    ServerError::new(ErrorKind::Unavailable, message)
 }
 
 /// Returns how a turn ended. Returns `None` while the turn continues.
@@ -331,15 +349,27 @@ impl TaskItems for Watcher {
                     }
                 }
                 Step::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
-                    Ok(events) => this.step = Step::Live(events),
+                    Ok(events) => {
+                        this.is_fresh = true;
+                        this.step = Step::Live(events);
+                    }
                     Err(error) => {
                         this.step = Step::Done;
                         return whole(Err(error));
                     }
                 },
-                Step::Live(events) => match ready!(events.as_mut().poll_next(cx)) {
-                    None => this.handle_end(false),
-                    Some(event) => {
+                Step::Live(events) => match events.as_mut().poll_next(cx) {
+                    Poll::Pending => {
+                        this.is_fresh = false;
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(None) => {
+                        if let Err(error) = this.handle_end() {
+                            return whole(Err(error));
+                        }
+                    }
+                    Poll::Ready(Some(event)) => {
+                        (this.is_fresh, this.was_cut) = (false, false);
                         this.seen = event.number;
                         this.entry.note_sent(this.turn, event.number);
                         if let Some(chunk) = this.converter.chunk(&event.event) {
@@ -350,7 +380,7 @@ impl TaskItems for Watcher {
                         let is_end = |item: &StreamItem<'_>| matches!(item, StreamItem::Status(update) if update.is_final);
                         this.queue.extend(this.converted.drain(..).filter(|item| !is_end(item)));
                         if event.event.is_terminal() {
-                            this.handle_end(true);
+                            this.step = this.settling();
                         }
                     }
                 },

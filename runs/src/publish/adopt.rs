@@ -239,6 +239,11 @@ impl Runs {
             }
             None
         } else {
+            // Of a trimmed run neither the decoder nor the stream machine can be restored. It is not taken here, so that the
+            // takeover can take its lease and end it.
+            if last.earliest > 1 {
+                return Ok(None);
+            }
             let Some(lease) = self.take_lease(&last.meta.run_id, now).await? else { return Ok(None) };
             let calls = stored.decoder.waiting_calls();
             let read = self

@@ -333,3 +333,36 @@ async fn a_snapshot_holds_what_any_watcher_was_sent() {
         assert_eq!(found, was_sent, "{method}");
     }
 }
+
+/// As often as the events are cut, they go on where they were.
+#[tokio::test(start_paused = true)]
+async fn a_stream_whose_events_are_cut_again_and_again_is_whole() {
+    let served = serve(|_| Vec::new());
+    let streamed = served.open(&streaming(Dialect::V1, "OPEN")).await;
+    let run = served.runs.last();
+    run.piece.store(2, std::sync::atomic::Ordering::SeqCst);
+    for event in events_of(&run.input, long_answer(20)) {
+        run.push(event);
+    }
+    let items = read(streamed).await.items();
+    let expected: String = (0..20).map(|n| format!("{n} ")).collect();
+    assert_eq!(words(&items), expected);
+    assert_eq!(items.last().unwrap()["statusUpdate"]["status"]["state"], "TASK_STATE_COMPLETED");
+}
+
+/// Nothing came since the last cut: the client can subscribe again, and does not wait for the end of the turn.
+#[tokio::test(start_paused = true)]
+async fn a_stream_without_events_between_two_cuts_ends_at_once_and_resumable() {
+    let served = serve(|_| Vec::new());
+    let streamed = served.open(&streaming(Dialect::V1, "OPEN")).await;
+    let run = served.runs.last();
+    let events = events_of(&run.input, long_answer(4));
+    for event in &events[..3] {
+        run.push(event.clone());
+    }
+    settle().await;
+    run.piece.store(0, std::sync::atomic::Ordering::SeqCst);
+    let last = read(streamed).await.payloads.last().unwrap().json();
+    assert!(last["error"]["message"].as_str().unwrap().contains("subscribe to it again"), "{last}");
+    assert_eq!(last["error"]["data"][0]["reason"], "UNAVAILABLE", "{last}");
+}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -33,6 +33,8 @@ pub(crate) struct Run {
     count: watch::Sender<usize>,
     /// `false` while who began the run reads nothing: watchers do.
     pub(crate) is_recorded: watch::Sender<bool>,
+    /// The events after which each stream of a watcher is cut.
+    pub(crate) piece: AtomicUsize,
 }
 
 impl Run {
@@ -51,12 +53,27 @@ struct Follow {
     is_recorder: bool,
     next: usize,
     more: Option<BoxFuture<'static, ()>>,
+    given: usize,
+    is_cut: bool,
+}
+
+impl Follow {
+    fn new(run: Arc<Run>, is_recorder: bool, next: usize) -> Self {
+        Self { run, is_recorder, next, more: None, given: 0, is_cut: false }
+    }
 }
 
 impl futures_core::Stream for Follow {
     type Item = NumberedEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<NumberedEvent>> {
+        if !self.is_recorder && self.given >= self.run.piece.load(Ordering::SeqCst) {
+            if !std::mem::replace(&mut self.is_cut, true) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            return Poll::Ready(None);
+        }
         loop {
             if self.is_recorder && !*self.run.is_recorded.borrow() {
                 let mut goes_on = self.run.is_recorded.subscribe();
@@ -74,6 +91,7 @@ impl futures_core::Stream for Follow {
             let event = self.run.events.lock().unwrap().get(self.next).cloned();
             if let Some(event) = event {
                 self.next += 1;
+                self.given += 1;
                 return Poll::Ready(Some(NumberedEvent { number: self.next as u64, event }));
             }
             if self.run.is_over() {
@@ -139,6 +157,7 @@ impl RunService for Runs {
             count: watch::Sender::new(events.len()),
             events: Mutex::new(events),
             is_recorded: watch::Sender::new(true),
+            piece: AtomicUsize::new(usize::MAX),
         });
         if !is_refused {
             self.by_id.lock().unwrap().insert(run_id.clone(), Arc::clone(&run));
@@ -151,7 +170,7 @@ impl RunService for Runs {
             if is_refused {
                 return Err(ServiceError::new(RefusalKind::Busy, "too many runs"));
             }
-            Ok(StartedRun::new(run_id, Box::pin(Follow { run, is_recorder: true, next: 0, more: None })))
+            Ok(StartedRun::new(run_id, Box::pin(Follow::new(run, true, 0))))
         })
     }
 
@@ -160,7 +179,7 @@ impl RunService for Runs {
         Box::pin(async move {
             let run = run.ok_or_else(|| ServiceError::new(RefusalKind::NotFound, "no such run"))?;
             let next = usize::try_from(after).unwrap();
-            Ok(Box::pin(Follow { run, is_recorder: false, next, more: None }) as EventStream)
+            Ok(Box::pin(Follow::new(run, false, next)) as EventStream)
         })
     }
 

@@ -4,7 +4,7 @@ use aqueduct_core::ByteString;
 use serde_json::Value;
 
 use super::declare::{deserialize_strictly, object, union};
-use super::object::{At, FromWire, MaybeAbsent};
+use super::object::{At, FromWire};
 use crate::error::WireError;
 
 /// A text or a list of parts.
@@ -39,8 +39,6 @@ impl FromWire for Content {
         }
     }
 }
-
-impl MaybeAbsent for Content {}
 
 impl serde::Serialize for Content {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -136,8 +136,6 @@ macro_rules! object_traits {
             }
         }
 
-        impl crate::wire::object::MaybeAbsent for $name {}
-
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap as _;
@@ -219,8 +217,6 @@ macro_rules! union {
                 }
             }
         }
-
-        impl crate::wire::object::MaybeAbsent for $name {}
 
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

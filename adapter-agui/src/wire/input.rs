@@ -47,9 +47,7 @@ impl super::object::FromWire for MaybeValue {
     fn from_absent(_at: &super::object::At<'_>) -> Result<Self, crate::error::WireError> {
         Ok(Self(None))
     }
-}
 
-impl super::object::MaybeAbsent for MaybeValue {
     fn is_absent(&self) -> bool {
         self.0.is_none()
     }

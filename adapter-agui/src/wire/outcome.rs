@@ -97,8 +97,6 @@ impl super::object::FromWire for OpenObject {
     }
 }
 
-impl super::object::MaybeAbsent for OpenObject {}
-
 impl serde::Serialize for OpenObject {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)

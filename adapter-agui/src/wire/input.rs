@@ -7,29 +7,14 @@ use super::declare::object;
 use super::message::Message;
 use super::scalar::words;
 
-object! {
-    /// The input of a run. Clients send the whole history each time, without activity messages.
-    pub struct RunAgentInput {
-        /// The thread of the run.
-        thread_id: ByteString = "threadId" @ 1,
-        /// The id of the run.
-        run_id: ByteString = "runId" @ 2,
-        /// The run this one branches from.
-        parent_run_id: Option<ByteString> = "parentRunId" @ 3,
-        /// The shared state; absent means `{}`.
-        state: MaybeValue = "state" @ 4,
-        /// The history.
-        messages: Vec<Message> = "messages" @ 5,
-        /// Tools of the client; absent means none. Required by 0.0.59.
-        tools: Option<Vec<Tool>> = "tools" @ 6,
-        /// Context of the client; absent means none. Required by 0.0.59.
-        context: Option<Vec<Context>> = "context" @ 7,
-        /// Further data of the client. Never null.
-        forwarded_props: Option<Value> = "forwardedProps" @ 8,
-        /// Replies to the interrupts of the previous run.
-        resume: Option<Vec<ResumeEntry>> = "resume" @ 9,
-        /// The version that the client declares; absent in 0.0.x.
-        protocol_version: Option<ByteString> = "protocolVersion" @ 10,
+words! {
+    /// The status of an interrupt.
+    pub enum ResumeStatus ("\"resolved\" or \"cancelled\"") {
+        /// The human replied.
+        #[default]
+        Resolved = "resolved",
+        /// The human declined.
+        Cancelled = "cancelled",
     }
 }
 
@@ -60,6 +45,30 @@ impl serde::Serialize for MaybeValue {
 }
 
 object! {
+    /// The input of a run. Clients send the whole history each time, without activity messages.
+    pub struct RunAgentInput {
+        /// The thread of the run.
+        thread_id: ByteString = "threadId" @ 1,
+        /// The id of the run.
+        run_id: ByteString = "runId" @ 2,
+        /// The run this one branches from.
+        parent_run_id: Option<ByteString> = "parentRunId" @ 3,
+        /// The shared state; absent means `{}`.
+        state: MaybeValue = "state" @ 4,
+        /// The history.
+        messages: Vec<Message> = "messages" @ 5,
+        /// Tools of the client; absent means none. Required by 0.0.59.
+        tools: Option<Vec<Tool>> = "tools" @ 6,
+        /// Context of the client; absent means none. Required by 0.0.59.
+        context: Option<Vec<Context>> = "context" @ 7,
+        /// Further data of the client. Never null.
+        forwarded_props: Option<Value> = "forwardedProps" @ 8,
+        /// Replies to the interrupts of the previous run.
+        resume: Option<Vec<ResumeEntry>> = "resume" @ 9,
+        /// The version that the client declares; absent in 0.0.x.
+        protocol_version: Option<ByteString> = "protocolVersion" @ 10,
+    }
+
     /// A tool of the client.
     pub struct Tool {
         /// The name of the tool.
@@ -71,9 +80,7 @@ object! {
         /// Free-form metadata.
         metadata: Option<Metadata> = "metadata" @ 4,
     }
-}
 
-object! {
     /// A piece of context of the client.
     pub struct Context {
         /// A description of the value.
@@ -81,20 +88,7 @@ object! {
         /// The value.
         value: ByteString = "value" @ 2,
     }
-}
 
-words! {
-    /// The status of an interrupt.
-    pub enum ResumeStatus ("\"resolved\" or \"cancelled\"") {
-        /// The human replied.
-        #[default]
-        Resolved = "resolved",
-        /// The human declined.
-        Cancelled = "cancelled",
-    }
-}
-
-object! {
     /// The reply to an interrupt.
     pub struct ResumeEntry {
         /// The id of the interrupt.

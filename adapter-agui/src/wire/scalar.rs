@@ -139,7 +139,7 @@ impl<T: FromWire> FromWire for Box<T> {
     }
 }
 
-/// Declares an enumeration whose values are words on the wire, with the readers and writers of both
+/// Declares enumerations whose values are words on the wire, with the readers and writers of both
 /// encodings.
 ///
 /// ```text
@@ -155,10 +155,10 @@ impl<T: FromWire> FromWire for Box<T> {
 /// The literal in parentheses describes the expected value in error messages. One variant needs
 /// `#[default]`: reading a protobuf field starts from the default value.
 macro_rules! words {
-    (
+    ($(
         $(#[$doc:meta])*
         pub enum $name:ident ($expected:literal) { $( $(#[$variant_doc:meta])* $variant:ident = $wire:literal ,)+ }
-    ) => {
+    )+) => { $(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         pub enum $name { $( $(#[$variant_doc])* $variant, )+ }
@@ -207,7 +207,7 @@ macro_rules! words {
                 Ok(())
             }
         }
-    };
+    )+ };
 }
 
 pub(crate) use words;

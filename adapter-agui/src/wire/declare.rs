@@ -116,6 +116,17 @@ macro_rules! event {
             }
         }
 
+        #[cfg(feature = "proto")]
+        impl crate::proto::HasBase for $name {
+            fn base(&self) -> &crate::wire::Base {
+                &self.base
+            }
+
+            fn base_mut(&mut self) -> &mut crate::wire::Base {
+                &mut self.base
+            }
+        }
+
         crate::wire::declare::object_traits!($name);
         crate::wire::declare::proto_event!($name { $( $field $(@ $tag)? , )* });
     )+ };
@@ -275,14 +286,6 @@ macro_rules! proto_event {
     ($name:ident { $( $field:ident @ $tag:literal , )* }) => {
         #[cfg(feature = "proto")]
         impl crate::proto::ProtoEvent for $name {
-            fn base(&self) -> &crate::wire::Base {
-                &self.base
-            }
-
-            fn base_mut(&mut self) -> &mut crate::wire::Base {
-                &mut self.base
-            }
-
             fn write_own(&self, out: &mut Vec<u8>) {
                 $( crate::proto::ProtoField::write(&self.$field, $tag, out); )*
             }

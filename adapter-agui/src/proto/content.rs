@@ -20,8 +20,7 @@ use super::reader::Field;
 use super::writer::write_nested;
 use crate::error::Error;
 use crate::wire::{
-    Base, BinaryPart, Content, ContentPart, DataSource, MediaPart, PartSource, TextPart, ToolCallResult,
-    UrlSource,
+    BinaryPart, Content, ContentPart, DataSource, MediaPart, PartSource, TextPart, ToolCallResult, UrlSource,
 };
 
 /// The source of a file. If a writer sets several fields of the union, the last one counts, as
@@ -150,14 +149,6 @@ fn push_part(content: &mut Content, field: &Field) -> Result<(), Error> {
 /// Implemented by hand, because the content is in one of two fields (5 or 7) around the role (6).
 /// Fields are written in the order of their numbers, as the reference implementation does.
 impl ProtoEvent for ToolCallResult {
-    fn base(&self) -> &Base {
-        &self.base
-    }
-
-    fn base_mut(&mut self) -> &mut Base {
-        &mut self.base
-    }
-
     fn write_own(&self, out: &mut Vec<u8>) {
         self.subagent_run_id.write(2, out);
         self.message_id.write(3, out);

@@ -8,20 +8,20 @@ use super::writer::{VARINT, write_key, write_nested, write_varint};
 use crate::error::Error;
 use crate::wire::{Base, Event, EventType, PatchOperation};
 
-/// The fields of an event; number 1 is [`Base`] in all of them.
-pub(crate) trait ProtoEvent: Default {
+/// An event's access to the members that all events have.
+pub(crate) trait HasBase {
     /// Returns the members that all events have.
     fn base(&self) -> &Base;
     /// Returns the members that all events have, for reading.
     fn base_mut(&mut self) -> &mut Base;
+}
+
+/// The fields of an event; number 1 is [`Base`] in all of them.
+pub(crate) trait ProtoEvent: HasBase + Default {
     /// Appends the fields of the event; number 1, the base, is written before.
     fn write_own(&self, out: &mut Vec<u8>);
     /// Reads one field. Unknown numbers are ignored, as protobuf requires it.
     fn read_own(&mut self, number: u32, field: &Field) -> Result<(), Error>;
-    /// Called after all fields were read.
-    fn complete(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
 }
 
 /// Appends the bytes of an event, without a length. Returns `false` if the encoding has no form for it.
@@ -91,7 +91,6 @@ pub(crate) fn read_event<E: ProtoEvent>(kind: EventType, mut reader: Reader) -> 
     if !based {
         return Err(Error::Proto("an event has no base"));
     }
-    event.complete()?;
     Ok(event)
 }
 

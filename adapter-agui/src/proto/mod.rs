@@ -19,7 +19,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use event::{ProtoEvent, read_event, write_event};
+pub(crate) use event::{HasBase, ProtoEvent, read_event, write_event};
 pub use event::{decode_event, encode_event};
 pub(crate) use field::{ProtoField, ProtoMessage, merge};
 pub(crate) use reader::{Field, Reader};

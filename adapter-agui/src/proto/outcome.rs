@@ -25,19 +25,11 @@ use super::reader::Field;
 use super::writer::{VARINT, write_key, write_nested, write_varint};
 use crate::error::Error;
 use crate::wire::{
-    Base, CancelledOutcome, InterruptOutcome, OPERATIONS, PatchOperation, RunFinished, RunFinishedOutcome,
+    CancelledOutcome, InterruptOutcome, OPERATIONS, PatchOperation, RunFinished, RunFinishedOutcome,
     SubagentFinished, SubagentFinishedOutcome, SubagentSuccessOutcome, SuccessOutcome, SuspendedOutcome,
 };
 
 impl ProtoEvent for RunFinished {
-    fn base(&self) -> &Base {
-        &self.base
-    }
-
-    fn base_mut(&mut self) -> &mut Base {
-        &mut self.base
-    }
-
     fn write_own(&self, out: &mut Vec<u8>) {
         self.thread_id.write(2, out);
         self.run_id.write(3, out);
@@ -91,14 +83,6 @@ fn only_type(kind: &str) -> Metadata {
 }
 
 impl ProtoEvent for SubagentFinished {
-    fn base(&self) -> &Base {
-        &self.base
-    }
-
-    fn base_mut(&mut self) -> &mut Base {
-        &mut self.base
-    }
-
     fn write_own(&self, out: &mut Vec<u8>) {
         self.subagent_run_id.write(2, out);
         self.result.write(3, out);

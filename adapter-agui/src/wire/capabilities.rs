@@ -32,9 +32,7 @@ object! {
         /// Further capabilities.
         custom: Option<Metadata> = "custom",
     }
-}
 
-object! {
     /// The identity of an agent.
     pub struct IdentityCapabilities {
         /// The name of the agent.
@@ -52,9 +50,7 @@ object! {
         /// Free-form metadata.
         metadata: Option<Metadata> = "metadata",
     }
-}
 
-object! {
     /// The transports of an agent.
     pub struct TransportCapabilities {
         /// Responses are streamed.
@@ -68,9 +64,7 @@ object! {
         /// A broken stream can be resumed.
         resumable: Option<bool> = "resumable",
     }
-}
 
-object! {
     /// The tools of an agent.
     pub struct ToolsCapabilities {
         /// The agent uses tools.
@@ -82,9 +76,7 @@ object! {
         /// Tools of the client are supported.
         client_provided: Option<bool> = "clientProvided",
     }
-}
 
-object! {
     /// The output of an agent.
     pub struct OutputCapabilities {
         /// Structured output is supported.
@@ -92,9 +84,7 @@ object! {
         /// The media types of the output.
         supported_mime_types: Option<Vec<ByteString>> = "supportedMimeTypes",
     }
-}
 
-object! {
     /// The shared state of an agent.
     pub struct StateCapabilities {
         /// The agent sends snapshots.
@@ -106,9 +96,7 @@ object! {
         /// The state persists between runs.
         persistent_state: Option<bool> = "persistentState",
     }
-}
 
-object! {
     /// The sub-agents of an agent.
     pub struct MultiAgentCapabilities {
         /// Sub-agents are supported.
@@ -120,9 +108,7 @@ object! {
         /// The sub-agents.
         subagents: Option<Vec<SubagentInfo>> = "subagents",
     }
-}
 
-object! {
     /// A sub-agent.
     pub struct SubagentInfo {
         /// The name of the sub-agent.
@@ -130,9 +116,7 @@ object! {
         /// A description for people.
         description: Option<ByteString> = "description",
     }
-}
 
-object! {
     /// The reasoning of an agent.
     pub struct ReasoningCapabilities {
         /// Reasoning is sent.
@@ -142,9 +126,7 @@ object! {
         /// Reasoning is encrypted.
         encrypted: Option<bool> = "encrypted",
     }
-}
 
-object! {
     /// The media of an agent.
     pub struct MultimodalCapabilities {
         /// Accepted media.
@@ -152,9 +134,7 @@ object! {
         /// Produced media.
         output: Option<MultimodalOutputCapabilities> = "output",
     }
-}
 
-object! {
     /// The media that an agent accepts.
     pub struct MultimodalInputCapabilities {
         /// Images.
@@ -168,9 +148,7 @@ object! {
         /// Other files.
         file: Option<bool> = "file",
     }
-}
 
-object! {
     /// The media that an agent produces.
     pub struct MultimodalOutputCapabilities {
         /// Images.
@@ -178,9 +156,7 @@ object! {
         /// Audio.
         audio: Option<bool> = "audio",
     }
-}
 
-object! {
     /// The code execution of an agent.
     pub struct ExecutionCapabilities {
         /// The agent executes code.
@@ -192,9 +168,7 @@ object! {
         /// The longest execution time.
         max_execution_time: Option<i64> = "maxExecutionTime",
     }
-}
 
-object! {
     /// The human interaction of an agent.
     pub struct HumanInTheLoopCapabilities {
         /// Human interaction is supported.

@@ -4,7 +4,7 @@ use aqueduct_core::ByteString;
 use serde_json::Value;
 
 use super::declare::{deserialize_strictly, object, union};
-use super::object::{At, FromWire, MaybeAbsent};
+use super::object::{At, FromWire};
 use crate::error::WireError;
 
 /// A text or a list of parts.
@@ -39,8 +39,6 @@ impl FromWire for Content {
         }
     }
 }
-
-impl MaybeAbsent for Content {}
 
 impl serde::Serialize for Content {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -81,9 +79,7 @@ object! {
         /// Free-form metadata. Never null.
         metadata: Option<Value> = "metadata" @ 3,
     }
-}
 
-object! {
     /// A file part.
     pub struct MediaPart {
         /// The origin of the file's bytes.
@@ -93,9 +89,7 @@ object! {
         /// The id of the part.
         id: Option<ByteString> = "id" @ 3,
     }
-}
 
-object! {
     /// A file in the spelling of 0.0.x, with one of `id`, `url` and `data`.
     pub struct BinaryPart {
         /// The media type.
@@ -143,9 +137,7 @@ object! {
         /// The media type.
         mime_type: ByteString = "mimeType" @ 2,
     }
-}
 
-object! {
     /// Bytes at a URL.
     pub struct UrlSource {
         /// The URL.
@@ -153,9 +145,7 @@ object! {
         /// The media type.
         mime_type: Option<ByteString> = "mimeType" @ 2,
     }
-}
 
-object! {
     /// Bytes that a provider stores under an opaque handle.
     pub struct FileSource {
         /// The handle.

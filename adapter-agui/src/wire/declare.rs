@@ -1,8 +1,8 @@
 //! The macros that declare wire objects: `object!`, `event!` and `union!`, and their helpers.
 //!
-//! Each takes the members with their JSON names and, if the object has a plain protobuf message,
-//! their field numbers, and generates the struct, its reader and its writers. See
-//! [`object`](super::object) for the rules.
+//! Each takes one or more declarations. A declaration lists the members with their JSON names and, if
+//! the object has a plain protobuf message, their field numbers; the macro generates the struct, its
+//! reader and its writers. See [`object`](super::object) for the rules.
 //!
 //! ```text
 //! event! {
@@ -24,18 +24,18 @@
 //! One declaration per object keeps both encodings, the field order of the output and the paths in
 //! error messages consistent: none of them is written twice.
 
-/// Declares an object that is a member of others.
+/// Declares objects that are members of others.
 ///
 /// Members are written in the order of their declaration, undeclared ones after them.
 /// `#[derive(Default)]` is needed by the protobuf reader, which fills a default value field by
 /// field.
 macro_rules! object {
-    (
+    ($(
         $(#[$doc:meta])*
         pub struct $name:ident {
             $( $(#[$field_doc:meta])* $field:ident : $type:ty = $wire:literal $(@ $tag:literal)? ,)*
         }
-    ) => {
+    )+) => { $(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct $name {
@@ -72,20 +72,20 @@ macro_rules! object {
 
         crate::wire::declare::object_traits!($name);
         crate::wire::declare::proto_message!($name { $( $field $(@ $tag)? , )* });
-    };
+    )+ };
 }
 
-/// Declares an event: an object with the members that all events share.
+/// Declares events: objects with the members that all events share.
 ///
 /// The undeclared members are kept in the rarely used part of the base instead of a field, so that
 /// a delta event without them stays small.
 macro_rules! event {
-    (
+    ($(
         $(#[$doc:meta])*
         pub struct $name:ident {
             $( $(#[$field_doc:meta])* $field:ident : $type:ty = $wire:literal $(@ $tag:literal)? ,)*
         }
-    ) => {
+    )+) => { $(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct $name {
@@ -116,9 +116,20 @@ macro_rules! event {
             }
         }
 
+        #[cfg(feature = "proto")]
+        impl crate::proto::HasBase for $name {
+            fn base(&self) -> &crate::wire::Base {
+                &self.base
+            }
+
+            fn base_mut(&mut self) -> &mut crate::wire::Base {
+                &mut self.base
+            }
+        }
+
         crate::wire::declare::object_traits!($name);
         crate::wire::declare::proto_event!($name { $( $field $(@ $tag)? , )* });
-    };
+    )+ };
 }
 
 /// Implements the traits of every declared object: reading from a JSON value, writing as a JSON
@@ -135,8 +146,6 @@ macro_rules! object_traits {
                 crate::wire::object::whole(crate::wire::object::members(value, at)?, at)
             }
         }
-
-        impl crate::wire::object::MaybeAbsent for $name {}
 
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -165,18 +174,18 @@ macro_rules! deserialize_strictly {
     };
 }
 
-/// Declares a union of objects with a discriminating member (`by "type"`, `by "role"`), and a
+/// Declares unions of objects with a discriminating member (`by "type"`, `by "role"`), and a
 /// variant for unknown kinds.
 ///
 /// A missing or non-textual discriminator is an error. An unknown one is not: the members are kept
 /// unchanged, including the discriminator, and are written back unchanged.
 macro_rules! union {
-    (
+    ($(
         $(#[$doc:meta])*
         pub enum $name:ident by $by:literal {
             $( $(#[$variant_doc:meta])* $variant:ident($type:ty) = $wire:literal ,)*
         }
-    ) => {
+    )+) => { $(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq)]
         pub enum $name {
@@ -220,8 +229,6 @@ macro_rules! union {
             }
         }
 
-        impl crate::wire::object::MaybeAbsent for $name {}
-
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap as _;
@@ -242,7 +249,7 @@ macro_rules! union {
         }
 
         crate::wire::declare::deserialize_strictly!($name);
-    };
+    )+ };
 }
 
 /// Implements the protobuf message of an object whose members all have a field number. Fields must
@@ -279,14 +286,6 @@ macro_rules! proto_event {
     ($name:ident { $( $field:ident @ $tag:literal , )* }) => {
         #[cfg(feature = "proto")]
         impl crate::proto::ProtoEvent for $name {
-            fn base(&self) -> &crate::wire::Base {
-                &self.base
-            }
-
-            fn base_mut(&mut self) -> &mut crate::wire::Base {
-                &mut self.base
-            }
-
             fn write_own(&self, out: &mut Vec<u8>) {
                 $( crate::proto::ProtoField::write(&self.$field, $tag, out); )*
             }

@@ -25,6 +25,18 @@ macro_rules! holder {
     ($type:ident) => { super::$type };
 }
 
+/// The sub-agent of an event, whose member is required or optional. An `untagged` event has no such
+/// member.
+macro_rules! subagent {
+    ($event:ident untagged) => {{
+        let _ = $event;
+        None
+    }};
+    ($event:ident) => {
+        Option::from(&$event.subagent_run_id)
+    };
+}
+
 /// Generates `Event` and `EventType` from the table below.
 macro_rules! events {
     ($( $name:ident $($boxed:ident)? = $wire:literal, $number:literal, $arm:literal $(, $untagged:ident)? ; )+) => {
@@ -86,6 +98,14 @@ macro_rules! events {
             pub fn base_mut(&mut self) -> Option<&mut Base> {
                 match self {
                     $( Self::$name(event) => Some(&mut event.base), )+
+                    Self::Unknown { .. } => None,
+                }
+            }
+
+            /// Returns the sub-agent of the event. Returns `None` for events of the parent agent.
+            pub fn subagent_run_id(&self) -> Option<&ByteString> {
+                match self {
+                    $( Self::$name(event) => subagent!(event $($untagged)?), )+
                     Self::Unknown { .. } => None,
                 }
             }
@@ -163,6 +183,7 @@ macro_rules! holder_ref {
 }
 
 // Name, wire name, number in the enumeration, number of the envelope's field. The two numberings differ.
+// `untagged` events have no sub-agent.
 events! {
     TextMessageStart = "TEXT_MESSAGE_START", 0, 1;
     TextMessageContent = "TEXT_MESSAGE_CONTENT", 1, 2;
@@ -175,14 +196,14 @@ events! {
     ToolCallResult boxed = "TOOL_CALL_RESULT", 21, 22;
     StateSnapshot = "STATE_SNAPSHOT", 6, 7;
     StateDelta = "STATE_DELTA", 7, 8;
-    MessagesSnapshot = "MESSAGES_SNAPSHOT", 8, 9;
+    MessagesSnapshot = "MESSAGES_SNAPSHOT", 8, 9, untagged;
     ActivitySnapshot boxed = "ACTIVITY_SNAPSHOT", 22, 23;
     ActivityDelta = "ACTIVITY_DELTA", 23, 24;
     Raw = "RAW", 9, 10;
     Custom = "CUSTOM", 10, 11;
-    RunStarted boxed = "RUN_STARTED", 11, 12;
-    RunFinished boxed = "RUN_FINISHED", 12, 13;
-    RunError = "RUN_ERROR", 13, 14;
+    RunStarted boxed = "RUN_STARTED", 11, 12, untagged;
+    RunFinished boxed = "RUN_FINISHED", 12, 13, untagged;
+    RunError = "RUN_ERROR", 13, 14, untagged;
     StepStarted = "STEP_STARTED", 14, 15;
     StepFinished = "STEP_FINISHED", 15, 16;
     ReasoningStart = "REASONING_START", 24, 25;
@@ -238,44 +259,6 @@ impl Event {
         // Errors inside the event name its type: `TEXT_MESSAGE_CONTENT.delta`, not `event.delta`.
         members.shift_remove("type");
         Self::take(event_type, members, &At::root(event_type.as_str(), strictness))
-    }
-
-    /// Returns the sub-agent of the event. Returns `None` for events of the parent agent.
-    pub fn subagent_run_id(&self) -> Option<&ByteString> {
-        match self {
-            Self::TextMessageStart(event) => event.subagent_run_id.as_ref(),
-            Self::TextMessageContent(event) => event.subagent_run_id.as_ref(),
-            Self::TextMessageEnd(event) => event.subagent_run_id.as_ref(),
-            Self::TextMessageChunk(event) => event.subagent_run_id.as_ref(),
-            Self::ToolCallStart(event) => event.subagent_run_id.as_ref(),
-            Self::ToolCallArgs(event) => event.subagent_run_id.as_ref(),
-            Self::ToolCallEnd(event) => event.subagent_run_id.as_ref(),
-            Self::ToolCallChunk(event) => event.subagent_run_id.as_ref(),
-            Self::ToolCallResult(event) => event.subagent_run_id.as_ref(),
-            Self::StateSnapshot(event) => event.subagent_run_id.as_ref(),
-            Self::StateDelta(event) => event.subagent_run_id.as_ref(),
-            Self::ActivitySnapshot(event) => event.subagent_run_id.as_ref(),
-            Self::ActivityDelta(event) => event.subagent_run_id.as_ref(),
-            Self::Raw(event) => event.subagent_run_id.as_ref(),
-            Self::Custom(event) => event.subagent_run_id.as_ref(),
-            Self::StepStarted(event) => event.subagent_run_id.as_ref(),
-            Self::StepFinished(event) => event.subagent_run_id.as_ref(),
-            Self::ReasoningStart(event) => event.subagent_run_id.as_ref(),
-            Self::ReasoningMessageStart(event) => event.subagent_run_id.as_ref(),
-            Self::ReasoningMessageContent(event) => event.subagent_run_id.as_ref(),
-            Self::ReasoningMessageEnd(event) => event.subagent_run_id.as_ref(),
-            Self::ReasoningMessageChunk(event) => event.subagent_run_id.as_ref(),
-            Self::ReasoningEnd(event) => event.subagent_run_id.as_ref(),
-            Self::ReasoningEncryptedValue(event) => event.subagent_run_id.as_ref(),
-            Self::SubagentStarted(event) => Some(&event.subagent_run_id),
-            Self::SubagentFinished(event) => Some(&event.subagent_run_id),
-            Self::SubagentError(event) => Some(&event.subagent_run_id),
-            Self::MessagesSnapshot(_)
-            | Self::RunStarted(_)
-            | Self::RunFinished(_)
-            | Self::RunError(_)
-            | Self::Unknown { .. } => None,
-        }
     }
 }
 

@@ -7,6 +7,43 @@ use super::declare::object;
 use super::message::Message;
 use super::scalar::words;
 
+words! {
+    /// The status of an interrupt.
+    pub enum ResumeStatus ("\"resolved\" or \"cancelled\"") {
+        /// The human replied.
+        #[default]
+        Resolved = "resolved",
+        /// The human declined.
+        Cancelled = "cancelled",
+    }
+}
+
+/// Any JSON value including null, or absent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MaybeValue(pub Option<Value>);
+
+impl super::object::FromWire for MaybeValue {
+    const EXPECTED: &'static str = "any JSON value";
+
+    fn from_wire(value: Value, _at: &super::object::At<'_>) -> Result<Self, crate::error::WireError> {
+        Ok(Self(Some(value)))
+    }
+
+    fn from_absent(_at: &super::object::At<'_>) -> Result<Self, crate::error::WireError> {
+        Ok(Self(None))
+    }
+
+    fn is_absent(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl serde::Serialize for MaybeValue {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
 object! {
     /// The input of a run. Clients send the whole history each time, without activity messages.
     pub struct RunAgentInput {
@@ -31,37 +68,7 @@ object! {
         /// The version that the client declares; absent in 0.0.x.
         protocol_version: Option<ByteString> = "protocolVersion" @ 10,
     }
-}
 
-/// Any JSON value including null, or absent.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct MaybeValue(pub Option<Value>);
-
-impl super::object::FromWire for MaybeValue {
-    const EXPECTED: &'static str = "any JSON value";
-
-    fn from_wire(value: Value, _at: &super::object::At<'_>) -> Result<Self, crate::error::WireError> {
-        Ok(Self(Some(value)))
-    }
-
-    fn from_absent(_at: &super::object::At<'_>) -> Result<Self, crate::error::WireError> {
-        Ok(Self(None))
-    }
-}
-
-impl super::object::MaybeAbsent for MaybeValue {
-    fn is_absent(&self) -> bool {
-        self.0.is_none()
-    }
-}
-
-impl serde::Serialize for MaybeValue {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-object! {
     /// A tool of the client.
     pub struct Tool {
         /// The name of the tool.
@@ -73,9 +80,7 @@ object! {
         /// Free-form metadata.
         metadata: Option<Metadata> = "metadata" @ 4,
     }
-}
 
-object! {
     /// A piece of context of the client.
     pub struct Context {
         /// A description of the value.
@@ -83,20 +88,7 @@ object! {
         /// The value.
         value: ByteString = "value" @ 2,
     }
-}
 
-words! {
-    /// The status of an interrupt.
-    pub enum ResumeStatus ("\"resolved\" or \"cancelled\"") {
-        /// The human replied.
-        #[default]
-        Resolved = "resolved",
-        /// The human declined.
-        Cancelled = "cancelled",
-    }
-}
-
-object! {
     /// The reply to an interrupt.
     pub struct ResumeEntry {
         /// The id of the interrupt.

@@ -68,6 +68,15 @@ impl Message {
     }
 }
 
+words! {
+    /// The only kind of tool call.
+    pub enum ToolCallType ("\"function\"") {
+        /// The only kind.
+        #[default]
+        Function = "function",
+    }
+}
+
 object! {
     /// A message of the role `developer` or `system`.
     pub struct InstructionMessage {
@@ -84,9 +93,7 @@ object! {
         /// The encrypted form.
         encrypted_value: Option<ByteString> = "encryptedValue",
     }
-}
 
-object! {
     /// A message of the role `assistant`.
     pub struct AssistantMessage {
         /// The id of the message.
@@ -104,9 +111,7 @@ object! {
         /// The encrypted form.
         encrypted_value: Option<ByteString> = "encryptedValue",
     }
-}
 
-object! {
     /// A message of the role `user`.
     pub struct UserMessage {
         /// The id of the message.
@@ -122,9 +127,7 @@ object! {
         /// The encrypted form.
         encrypted_value: Option<ByteString> = "encryptedValue",
     }
-}
 
-object! {
     /// A message of the role `tool`.
     pub struct ToolMessage {
         /// The id of the message.
@@ -142,9 +145,7 @@ object! {
         /// The encrypted form.
         encrypted_value: Option<ByteString> = "encryptedValue",
     }
-}
 
-object! {
     /// A message of the role `activity`: a progress card. Clients do not send it back.
     pub struct ActivityMessage {
         /// The id of the message.
@@ -158,9 +159,7 @@ object! {
         /// The content of the card.
         content: Metadata = "content",
     }
-}
 
-object! {
     /// A message of the role `reasoning`. Clients send it back.
     pub struct ReasoningMessage {
         /// The id of the message.
@@ -174,18 +173,7 @@ object! {
         /// The encrypted form.
         encrypted_value: Option<ByteString> = "encryptedValue",
     }
-}
 
-words! {
-    /// The only kind of tool call.
-    pub enum ToolCallType ("\"function\"") {
-        /// The only kind.
-        #[default]
-        Function = "function",
-    }
-}
-
-object! {
     /// A tool call inside an assistant's message.
     pub struct ToolCall {
         /// The id of the message.
@@ -199,9 +187,7 @@ object! {
         /// The encrypted form.
         encrypted_value: Option<ByteString> = "encryptedValue" @ 5,
     }
-}
 
-object! {
     /// The name and arguments of a call.
     pub struct FunctionCall {
         /// The name of the tool.

@@ -100,7 +100,7 @@ fn describe(value: &Value) -> String {
     }
 }
 
-/// Reads a value of a declared type.
+/// A value of a declared type: how it is read, and whether it is written.
 pub(crate) trait FromWire: Sized {
     /// The expected value, for error messages.
     const EXPECTED: &'static str;
@@ -111,10 +111,9 @@ pub(crate) trait FromWire: Sized {
     fn from_absent(at: &At<'_>) -> Result<Self, WireError> {
         Err(at.missing(Self::EXPECTED))
     }
-}
 
-/// Decides whether a member is written.
-pub(crate) trait MaybeAbsent {
+    /// Returns `true` if the member is not written. An empty text or list is written: a client
+    /// distinguishes it from an absent one.
     fn is_absent(&self) -> bool {
         false
     }
@@ -186,7 +185,7 @@ pub(crate) fn members(value: Value, at: &At<'_>) -> Result<Members, WireError> {
 pub(crate) fn put<M, T>(map: &mut M, name: &'static str, value: &T) -> Result<(), M::Error>
 where
     M: SerializeMap,
-    T: serde::Serialize + MaybeAbsent,
+    T: serde::Serialize + FromWire,
 {
     if value.is_absent() { Ok(()) } else { map.serialize_entry(name, value) }
 }

@@ -22,17 +22,13 @@ object! {
         /// Tool calls that the client must answer (from 1.0 on).
         pending_tool_call_ids: Option<Vec<ByteString>> = "pendingToolCallIds",
     }
-}
 
-object! {
     /// The outcome of a run that waits for replies.
     pub struct InterruptOutcome {
         /// The open interrupts; at least one.
         interrupts: Vec<Interrupt> = "interrupts",
     }
-}
 
-object! {
     /// The outcome of a cancelled run.
     pub struct CancelledOutcome {}
 }
@@ -50,17 +46,13 @@ union! {
 object! {
     /// The outcome of a completed sub-agent.
     pub struct SubagentSuccessOutcome {}
-}
 
-object! {
     /// The outcome of a sub-agent that waits for replies.
     pub struct SuspendedOutcome {
         /// The interrupts that it waits for.
         interrupt_ids: Option<Vec<ByteString>> = "interruptIds",
     }
-}
 
-object! {
     /// A question to a human.
     pub struct Interrupt {
         /// Identifies the interrupt in the reply.
@@ -96,8 +88,6 @@ impl super::object::FromWire for OpenObject {
         super::object::members(value, at).map(Self)
     }
 }
-
-impl super::object::MaybeAbsent for OpenObject {}
 
 impl serde::Serialize for OpenObject {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -6,7 +6,7 @@
 use aqueduct_core::Metadata;
 use serde_json::Value;
 
-use super::object::{At, FromWire, MaybeAbsent};
+use super::object::{At, FromWire};
 use crate::error::WireError;
 
 /// One operation, as it stands on the wire.
@@ -81,8 +81,6 @@ impl FromWire for PatchOperation {
         super::object::members(value, at).map(Self)
     }
 }
-
-impl MaybeAbsent for PatchOperation {}
 
 impl serde::Serialize for PatchOperation {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,7 +1,7 @@
 //! The values of members: texts, numbers, lists, arbitrary JSON, and enumerations.
 //!
-//! This module implements `FromWire` (how a member is read) and `MaybeAbsent` (whether it is
-//! written) for the types of which the macros of [`declare`](super::declare) compose objects. Rules
+//! This module implements `FromWire` (how a member is read, and whether it is written) for the
+//! types of which the macros of [`declare`](super::declare) compose objects. Rules
 //! that hold for all of them:
 //!
 //! | JSON | read as |
@@ -16,7 +16,7 @@
 use aqueduct_core::{ByteString, Metadata};
 use serde_json::Value;
 
-use super::object::{At, FromWire, MaybeAbsent, Strictness};
+use super::object::{At, FromWire, Strictness};
 use crate::error::WireError;
 
 /// The largest integer that every JSON reader represents exactly (2^53 - 1).
@@ -114,6 +114,10 @@ impl<T: FromWire> FromWire for Option<T> {
     fn from_absent(_at: &At<'_>) -> Result<Self, WireError> {
         Ok(None)
     }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
 }
 
 /// A list. One invalid element makes the whole list invalid; the error contains its index, as
@@ -135,24 +139,7 @@ impl<T: FromWire> FromWire for Box<T> {
     }
 }
 
-// Values that are always written, also if they are empty: a client distinguishes an empty text from
-// an absent one.
-impl MaybeAbsent for ByteString {}
-impl MaybeAbsent for bool {}
-impl MaybeAbsent for i64 {}
-impl MaybeAbsent for u64 {}
-impl MaybeAbsent for Value {}
-impl MaybeAbsent for Metadata {}
-impl<T> MaybeAbsent for Vec<T> {}
-impl<T: MaybeAbsent> MaybeAbsent for Box<T> {}
-
-impl<T> MaybeAbsent for Option<T> {
-    fn is_absent(&self) -> bool {
-        self.is_none()
-    }
-}
-
-/// Declares an enumeration whose values are words on the wire, with the readers and writers of both
+/// Declares enumerations whose values are words on the wire, with the readers and writers of both
 /// encodings.
 ///
 /// ```text
@@ -168,10 +155,10 @@ impl<T> MaybeAbsent for Option<T> {
 /// The literal in parentheses describes the expected value in error messages. One variant needs
 /// `#[default]`: reading a protobuf field starts from the default value.
 macro_rules! words {
-    (
+    ($(
         $(#[$doc:meta])*
         pub enum $name:ident ($expected:literal) { $( $(#[$variant_doc:meta])* $variant:ident = $wire:literal ,)+ }
-    ) => {
+    )+) => { $(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         pub enum $name { $( $(#[$variant_doc])* $variant, )+ }
@@ -200,8 +187,6 @@ macro_rules! words {
             }
         }
 
-        impl crate::wire::object::MaybeAbsent for $name {}
-
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
@@ -222,7 +207,7 @@ macro_rules! words {
                 Ok(())
             }
         }
-    };
+    )+ };
 }
 
 pub(crate) use words;

@@ -19,27 +19,21 @@ words! {
         /// The human.
         User = "user",
     }
-}
 
-words! {
     /// The only role of a reasoning message. Nevertheless required on the wire.
     pub enum ReasoningRole ("\"reasoning\"") {
         /// The only one.
         #[default]
         Reasoning = "reasoning",
     }
-}
 
-words! {
     /// The only role of a tool result.
     pub enum ToolRole ("\"tool\"") {
         /// The only one.
         #[default]
         Tool = "tool",
     }
-}
 
-words! {
     /// The kind of item that an encrypted value belongs to.
     pub enum EncryptedSubtype ("\"message\" or \"tool-call\"") {
         /// A message, by its id.
@@ -62,9 +56,7 @@ event! {
         /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 5,
     }
-}
 
-event! {
     /// `TEXT_MESSAGE_CONTENT`: more of an open text message.
     pub struct TextMessageContent {
         /// The id of the message.
@@ -74,9 +66,7 @@ event! {
         /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 4,
     }
-}
 
-event! {
     /// `TEXT_MESSAGE_END`: an open text message ends.
     pub struct TextMessageEnd {
         /// The id of the message.
@@ -84,9 +74,7 @@ event! {
         /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 3,
     }
-}
 
-event! {
     /// `TEXT_MESSAGE_CHUNK`: start, content and end of a text message in one event type.
     pub struct TextMessageChunk {
         /// The id; required in the first chunk.
@@ -100,9 +88,7 @@ event! {
         /// The sub-agent that sent it.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 6,
     }
-}
 
-event! {
     /// `TOOL_CALL_START`: a tool call begins.
     pub struct ToolCallStart {
         /// The id, unique in the thread.
@@ -114,9 +100,7 @@ event! {
         /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 5,
     }
-}
 
-event! {
     /// `TOOL_CALL_ARGS`: more of an open tool call's arguments.
     pub struct ToolCallArgs {
         /// The id of the call.
@@ -126,9 +110,7 @@ event! {
         /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 4,
     }
-}
 
-event! {
     /// `TOOL_CALL_END`: an open tool call's arguments are complete.
     pub struct ToolCallEnd {
         /// The id of the call.
@@ -136,9 +118,7 @@ event! {
         /// The sub-agent that sent it; absent for the parent agent.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 3,
     }
-}
 
-event! {
     /// `TOOL_CALL_CHUNK`: start, arguments and end of a tool call in one event type.
     pub struct ToolCallChunk {
         /// The id; required in the first chunk.
@@ -152,9 +132,7 @@ event! {
         /// The sub-agent that sent it.
         subagent_run_id: Option<ByteString> = "subagentRunId" @ 6,
     }
-}
 
-event! {
     /// `TOOL_CALL_RESULT`: the result of a tool call.
     pub struct ToolCallResult {
         /// The sub-agent that sent it; absent for the parent agent.
@@ -168,9 +146,7 @@ event! {
         /// Always `tool`.
         role: Option<ToolRole> = "role",
     }
-}
 
-event! {
     /// `REASONING_START`: a span of reasoning begins.
     pub struct ReasoningStart {
         /// The sub-agent that sent it; absent for the parent agent.
@@ -178,9 +154,7 @@ event! {
         /// The id of the span.
         message_id: ByteString = "messageId" @ 3,
     }
-}
 
-event! {
     /// `REASONING_MESSAGE_START`: a reasoning message begins.
     pub struct ReasoningMessageStart {
         /// The sub-agent that sent it; absent for the parent agent.
@@ -190,9 +164,7 @@ event! {
         /// Always `reasoning`.
         role: ReasoningRole = "role" @ 4,
     }
-}
 
-event! {
     /// `REASONING_MESSAGE_CONTENT`: more of an open reasoning message.
     pub struct ReasoningMessageContent {
         /// The sub-agent that sent it; absent for the parent agent.
@@ -202,9 +174,7 @@ event! {
         /// The text to append.
         delta: ByteString = "delta" @ 4,
     }
-}
 
-event! {
     /// `REASONING_MESSAGE_END`: an open reasoning message ends.
     pub struct ReasoningMessageEnd {
         /// The sub-agent that sent it; absent for the parent agent.
@@ -212,9 +182,7 @@ event! {
         /// The id of the message.
         message_id: ByteString = "messageId" @ 3,
     }
-}
 
-event! {
     /// `REASONING_MESSAGE_CHUNK`: start, content and end of a reasoning message in one event type.
     pub struct ReasoningMessageChunk {
         /// The sub-agent that sent it.
@@ -224,9 +192,7 @@ event! {
         /// The text to append.
         delta: Option<ByteString> = "delta" @ 4,
     }
-}
 
-event! {
     /// `REASONING_END`: a span of reasoning ends.
     pub struct ReasoningEnd {
         /// The sub-agent that sent it; absent for the parent agent.
@@ -234,9 +200,7 @@ event! {
         /// The id of the span.
         message_id: ByteString = "messageId" @ 3,
     }
-}
 
-event! {
     /// `REASONING_ENCRYPTED_VALUE`: the encrypted form of a message or tool call, to be returned unchanged.
     pub struct ReasoningEncryptedValue {
         /// The sub-agent that sent it; absent for the parent agent.

@@ -33,6 +33,10 @@ const RECORD: u8 = 1;
 /// The size of the journal, which is read whole when the folder is opened: the smallest that fjall accepts.
 const JOURNAL: u64 = 64 * 1024 * 1024;
 
+/// The size at which the entries of a keyspace move from memory to a table: the smallest that fjall recommends. With its default of
+/// 64 MiB, a gateway that is started after a crash reads the journal into memory and keeps it: 178 MB resident instead of 22 MB.
+const MEMTABLE: u64 = 8 * 1024 * 1024;
+
 /// The kinds of notes in keys.
 const INPUT: u64 = 0;
 const CHECKPOINT: u64 = 1;
@@ -64,6 +68,11 @@ impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store").finish_non_exhaustive()
     }
+}
+
+/// Returns the options of a keyspace. fjall stores them when it creates the keyspace.
+pub(super) fn options() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE)
 }
 
 /// Returns the error for a failed operation of the database.
@@ -109,7 +118,7 @@ impl Store {
         })?;
         let open = || {
             let database = Database::builder(folder).max_journaling_size(JOURNAL).open()?;
-            let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default);
+            let keyspace = |name| database.keyspace(name, options);
             let (runs, events) = (keyspace("runs")?, keyspace("events")?);
             let (controls, notes) = (keyspace("controls")?, keyspace("notes")?);
             Ok(Self { database, runs, events, controls, notes })
@@ -119,6 +128,12 @@ impl Store {
         });
         super::modes::tighten(folder);
         store
+    }
+
+    /// Returns the bytes of events that have moved from memory to tables.
+    #[cfg(test)]
+    pub(super) fn events_in_tables(&self) -> u64 {
+        self.events.disk_space()
     }
 
     /// Writes what is in memory to tables, and merges them.
@@ -378,4 +393,41 @@ pub(super) fn read_record(bytes: Bytes) -> Result<Ledger, CodecError> {
     }
     from.end()?;
     Ok(ledger)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use aqueduct_core::{RunInfo, SourceEvent, StreamContext, Update};
+
+    use super::*;
+    use crate::log::RunLog as _;
+    use crate::testing::meta;
+    use crate::{DiskLog, LogLimits};
+
+    #[tokio::test]
+    async fn events_leave_memory_long_before_the_journal_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = DiskLog::open(folder.path(), LogLimits::default()).unwrap();
+        let lease = log.open(meta("r"), Timestamp(9)).await.unwrap();
+        let mut context = StreamContext::new(RunInfo::new("t", "r"));
+        let text = "x".repeat(128 * 1024);
+        for _ in 0..3 * MEMTABLE / (128 * 1024) {
+            context.handle_event(SourceEvent::from(Update::text(text.clone()).in_message("m"))).unwrap();
+            let events: Vec<BlockEvent> = std::iter::from_fn(|| context.poll_event()).collect();
+            log.append(&lease, events, Timestamp(1)).await.unwrap();
+        }
+        let store = log.store.get().unwrap();
+        // The database writes tables in threads of its own.
+        let moved = async {
+            while store.events_in_tables() == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        assert!(
+            tokio::time::timeout(Duration::from_secs(60), moved).await.is_ok(),
+            "all events are in memory"
+        );
+    }
 }

@@ -26,7 +26,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fjall::{Database, KeyspaceCreateOptions, PersistMode};
+use fjall::{Database, PersistMode};
 
 pub use files::{DamagedFile, TornTail};
 pub use plan::RunReport;
@@ -220,7 +220,7 @@ fn write(new: &Path, files: &Files, plan: &Plan) -> Result<(), LogError> {
     let database = Database::builder(new).open().map_err(unwritten)?;
     let mut keyspaces = HashMap::new();
     for (id, name) in &files.names {
-        let keyspace = database.keyspace(name, KeyspaceCreateOptions::default).map_err(unwritten)?;
+        let keyspace = database.keyspace(name, super::store::options).map_err(unwritten)?;
         keyspaces.insert(*id, keyspace);
     }
     // The callback cannot return an error: the first one is kept, and later values are skipped.

@@ -38,7 +38,7 @@ async fn written() -> (TempDir, Vec<BlockEvent>) {
 fn flush(folder: &Path) {
     let database = Database::builder(folder).open().unwrap();
     for name in ["runs", "events", "controls", "notes"] {
-        let keyspace = database.keyspace(name, KeyspaceCreateOptions::default).unwrap();
+        let keyspace = database.keyspace(name, crate::disk::store::options).unwrap();
         keyspace.rotate_memtable_and_wait().unwrap();
     }
 }
@@ -223,7 +223,7 @@ fn a_first_start_that_was_stopped_is_no_damage() {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::builder(folder.path()).open().unwrap();
         for name in ["runs", "events", "controls"].into_iter().take(made) {
-            database.keyspace(name, KeyspaceCreateOptions::default).unwrap();
+            database.keyspace(name, crate::disk::store::options).unwrap();
         }
         drop(database);
         assert!(check(folder.path()).unwrap().is_sound(), "{made} keyspaces");

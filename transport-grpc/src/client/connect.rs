@@ -2,7 +2,10 @@
 //!
 //! One connection serves all calls of a client; tonic opens it again after a loss. The time limit covers name resolution, connection and TLS
 //! together. Pings run while no call is open, because a watcher of a silent run must notice that the service is gone.
+//!
+//! The futures that connect are boxed: Rust 1.90 cannot prove that a future which contains them is `Send` for every lifetime.
 
+use aqueduct_core::service::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::transport::{Channel, Endpoint};
 
@@ -32,7 +35,8 @@ pub(crate) async fn channel(address: &str, config: &ClientConfig) -> Result<Chan
 /// Connects without TLS.
 async fn plain(uri: http::Uri, address: &str, config: &ClientConfig) -> Result<Channel, Error> {
     let endpoint = configured(Endpoint::from(uri), config);
-    endpoint.connect().await.map_err(|error| unreachable(address, &error))
+    let connecting: BoxFuture<'_, _> = Box::pin(endpoint.connect());
+    connecting.await.map_err(|error| unreachable(address, &error))
 }
 
 /// Uses a connection that is open already. Once it is lost, all calls fail.
@@ -85,16 +89,18 @@ async fn secure(uri: http::Uri, host: &str, address: &str, config: &ClientConfig
     let port = uri.port_u16().unwrap_or(443);
     let connector = tower::service_fn(move |_: http::Uri| {
         let (tls, name, bare) = (tls.clone(), name.clone(), bare.clone());
-        async move {
+        let connecting: BoxFuture<'static, std::io::Result<_>> = Box::pin(async move {
             let socket = tokio::net::TcpStream::connect((bare, port)).await?;
             socket.set_nodelay(true)?;
-            Ok::<_, std::io::Error>(TokioIo::new(tls.connect(name, socket).await?))
-        }
+            Ok(TokioIo::new(tls.connect(name, socket).await?))
+        });
+        connecting
     });
     // tonic must not set up its own TLS: it gets a plain address, and the service knows the real one.
     let plain = Endpoint::from_shared(format!("http://{host}:{port}"));
     let plain = configured(plain.map_err(|error| unusable(address, &error))?, config).origin(uri);
-    plain.connect_with_connector(connector).await.map_err(|error| unreachable(address, &error))
+    let connecting: BoxFuture<'_, _> = Box::pin(plain.connect_with_connector(connector));
+    connecting.await.map_err(|error| unreachable(address, &error))
 }
 
 /// Returns the error for an address that cannot be used.

@@ -307,8 +307,8 @@ mod tests {
             _open: Counters::default().open(Gauge::Streams),
         });
         let limits = Limits { merge_bytes: 4, ..Limits::default() };
-        let (mut batch, mut cx) = (Batch::default(), Context::from_waker(Waker::noop()));
-        subscriptions.poll_fill(&mut cx, &limits, &mut batch, |_, _| {});
+        let (mut batch, cx) = (Batch::default(), Context::from_waker(Waker::noop()));
+        subscriptions.poll_fill(&cx, &limits, &mut batch, |_, _| {});
         assert_eq!(String::from_utf8_lossy(batch.bytes()), ('a'..='z').collect::<String>());
         assert_eq!(batch.messages(), 26, "one message per delta");
     }

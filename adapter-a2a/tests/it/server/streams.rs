@@ -345,7 +345,7 @@ async fn a_stream_whose_events_are_cut_again_and_again_is_whole() {
         run.push(event);
     }
     let items = read(streamed).await.items();
-    let expected: String = (0..20).map(|n| format!("{n} ")).collect();
+    let expected = (0..20).map(|n| format!("{n} ")).collect::<Vec<_>>().concat();
     assert_eq!(words(&items), expected);
     assert_eq!(items.last().unwrap()["statusUpdate"]["status"]["state"], "TASK_STATE_COMPLETED");
 }

@@ -340,7 +340,7 @@ impl Turn {
         match next {
             Some(next) => self.state = State::Reopening(next, decoder),
             None => {
-                self.events.extend(failure.map(|failure| SourceEvent::Failed(self.final_failure(failure))))
+                self.events.extend(failure.map(|failure| SourceEvent::Failed(self.final_failure(failure))));
             }
         }
     }

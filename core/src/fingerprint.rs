@@ -9,7 +9,7 @@
 //! twice. A text shorter than the emitted one counts as different, because a hash says nothing about a prefix of its input.
 //!
 //! The hash of prose ([`TextHash`]) takes a word of eight bytes per multiplication and keeps the bytes of an unfinished word,
-//! so that it does not depend on how the text was cut: a source that sends the whole text so far is hashed anew with every
+//! so that it does not depend on how the text was cut: a source that sends the whole text so far is hashed again with every
 //! frame. [`hash_bytes`] is polynomial modulo 2^64, for keys. Neither is collision resistant: a source that forges a collision
 //! can only suppress its own text.
 

@@ -22,11 +22,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use aqueduct_adapter_a2a::config::StreamShape;
 use serde_json::{Value, json};
 
 use crate::cli::BenchArgs;
-use crate::config::{self, A2aAddress, A2aBinding, A2aExposure, A2aVersion, Agent, AgentSource};
+use crate::config::{self, A2aBinding, Agent, AgentSource};
 use crate::serve::Listening;
 use crate::service::Gateway;
 use crate::{chat, exit};
@@ -41,13 +40,8 @@ const PACE: Duration = Duration::from_millis(20);
 /// Returns `exit::FAILED` only if a figure could not be measured (no socket, a lost chunk, too few file
 /// descriptors), never because a figure is bad.
 pub fn command(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
-    match chat::block_on(bench(args, out, notes)) {
-        Ok(()) => exit::OK,
-        Err(error) => {
-            writeln!(notes, "aqueduct bench: {error:#}").ok();
-            exit::FAILED
-        }
-    }
+    let measured = chat::block_on(bench(args, out, notes));
+    exit::finish("bench", measured, notes)
 }
 
 /// Starts upstream, gateway and clients, and measures the three figures one after the other.
@@ -120,15 +114,10 @@ async fn bench(args: &BenchArgs, out: &mut dyn Write, notes: &mut dyn Write) -> 
 /// upstream, which selects the stream. Binding and version are configured, so that no card is fetched.
 fn gateway(upstream: SocketAddr) -> anyhow::Result<std::sync::Arc<Gateway>> {
     let agent = |mode: &str| {
-        let address = A2aAddress::Url(format!("http://{upstream}/{mode}"));
-        let source = AgentSource::A2a {
-            address,
-            binding: Some(A2aBinding::JsonRpc),
-            version: A2aVersion::V1_0,
-            expose: A2aExposure::Proxy,
-            stream: StreamShape::Auto,
-            hosts: Vec::new(),
-        };
+        let mut source = chat::a2a(&format!("http://{upstream}/{mode}"));
+        if let AgentSource::A2a { binding, .. } = &mut source {
+            *binding = Some(A2aBinding::JsonRpc);
+        }
         (mode.to_owned(), Agent { source, ..Agent::default() })
     };
     let mut config = config::with_agents(BTreeMap::from(upstream::MODES.map(agent)));

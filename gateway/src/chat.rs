@@ -65,13 +65,7 @@ pub fn command(
             prompt => session.chat(prompt.as_deref(), out).await,
         }
     };
-    match block_on(session) {
-        Ok(code) => code,
-        Err(error) => {
-            writeln!(notes, "aqueduct run: {error:#}").ok();
-            exit::USAGE
-        }
-    }
+    block_on(session).unwrap_or_else(|error| exit::USAGE.report(notes, "run", &error))
 }
 
 /// Waits for `work`, but not for a thread that still reads from the terminal. A thread blocked in `read` cannot

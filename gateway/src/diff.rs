@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::{ConvertArgs, DiffArgs, FromDialect, ToDialect};
 use crate::convert::convert;
 use crate::exit;
-use crate::progress::count;
+use crate::progress::{count, shortened};
 
 /// The longest value in the report, in characters.
 const SHOWN: usize = 200;
@@ -38,8 +38,7 @@ pub fn command(
 ) -> exit::Code {
     if args.left == "-" && args.right == "-" {
         let message = "standard input can be only one of the two streams: save the other one in a file";
-        writeln!(notes, "aqueduct diff: {message}").ok();
-        return exit::USAGE;
+        return exit::USAGE.report(notes, "diff", &message);
     }
     let read = |target: &str, input: &mut dyn Read| runs_of(target, args.from, input);
     let both = read(&args.left, input).and_then(|left| Ok((left, read(&args.right, input)?)));
@@ -49,10 +48,7 @@ pub fn command(
             report(&found, args, out).ok();
             if found.is_empty() { exit::OK } else { exit::FAILED }
         }
-        Err(error) => {
-            writeln!(notes, "aqueduct diff: {error:#}").ok();
-            exit::USAGE
-        }
+        Err(error) => exit::USAGE.report(notes, "diff", &error),
     }
 }
 
@@ -205,10 +201,7 @@ fn report(found: &[Difference], args: &DiffArgs, out: &mut dyn Write) -> std::io
 
 fn shown(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), |text| format!("{text:?}"));
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+    shortened(&text, SHOWN)
 }
 
 #[cfg(test)]

@@ -28,9 +28,8 @@ use crate::{chat, exit};
 /// a URL. The report is written to `out` in both of the first two cases: an unreachable agent is a finding.
 pub fn command(args: &DoctorArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     if !args.url.starts_with("http://") && !args.url.starts_with("https://") {
-        writeln!(notes, "aqueduct doctor: {} is no URL: it must begin with http:// or https://", args.url)
-            .ok();
-        return exit::USAGE;
+        let why = format!("{} is no URL: it must begin with http:// or https://", args.url);
+        return exit::USAGE.report(notes, "doctor", &why);
     }
     let looked = chat::block_on(async {
         let mut report = Report::default();
@@ -42,10 +41,7 @@ pub fn command(args: &DoctorArgs, out: &mut dyn Write, notes: &mut dyn Write) ->
             report.write(args, out).ok();
             if report.wrong == 0 { exit::OK } else { exit::FAILED }
         }
-        Err(error) => {
-            writeln!(notes, "aqueduct doctor: {error:#}").ok();
-            exit::FAILED
-        }
+        Err(error) => exit::FAILED.report(notes, "doctor", &error),
     }
 }
 

@@ -15,23 +15,15 @@ use crate::{chat, exit};
 /// `exit::USAGE` if the argument is not a URL.
 pub(crate) fn command(args: &HealthArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     let Ok(request) = http::Request::get(&args.url).body(Bytes::new()) else {
-        writeln!(
-            notes,
-            "aqueduct health: {} is no URL: give one such as http://127.0.0.1:8080/readyz",
-            args.url
-        )
-        .ok();
-        return exit::USAGE;
+        let why = format!("{} is no URL: give one such as http://127.0.0.1:8080/readyz", args.url);
+        return exit::USAGE.report(notes, "health", &why);
     };
     match chat::block_on(ask(args, request)) {
         Ok(answer) => {
             writeln!(out, "{}", answer.trim()).ok();
             exit::OK
         }
-        Err(error) => {
-            writeln!(notes, "aqueduct health: {}: {error:#}", args.url).ok();
-            exit::FAILED
-        }
+        Err(error) => exit::FAILED.report(notes, "health", &error.context(args.url.clone())),
     }
 }
 

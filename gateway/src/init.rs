@@ -38,16 +38,12 @@ pub fn command(
 ) -> exit::Code {
     let file = &args.config;
     if file.exists() && !args.force {
-        writeln!(notes, "aqueduct init: {} exists: choose another with --config, or --force", file.display())
-            .ok();
-        return exit::USAGE;
+        let why = format!("{} exists: choose another with --config, or --force", file.display());
+        return exit::USAGE.report(notes, "init", &why);
     }
     let answers = match answers(args, input, notes) {
         Ok(answers) => answers,
-        Err(trouble) => {
-            writeln!(notes, "aqueduct init: {trouble}").ok();
-            return exit::USAGE;
-        }
+        Err(trouble) => return exit::USAGE.report(notes, "init", &trouble),
     };
     // Names and addresses come from a person. Loading the text reports a bad value with its line and key now,
     // and not at the first `serve`.
@@ -59,8 +55,8 @@ pub fn command(
         return exit::USAGE;
     }
     if let Err(error) = std::fs::write(file, text) {
-        writeln!(notes, "aqueduct init: {} cannot be written: {error}", file.display()).ok();
-        return exit::USAGE;
+        let why = format!("{} cannot be written: {error}", file.display());
+        return exit::USAGE.report(notes, "init", &why);
     }
     report(file, out);
     exit::OK

@@ -34,10 +34,7 @@ fn check(args: &LogArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Co
             write_report(args, &report, None, out);
             if report.is_sound() { exit::OK } else { exit::FAILED }
         }
-        Err(error) => {
-            writeln!(notes, "aqueduct log check: {error}").ok();
-            exit::USAGE
-        }
+        Err(error) => exit::USAGE.report(notes, "log check", &error),
     }
 }
 
@@ -46,8 +43,7 @@ fn repair(args: &LogArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::C
     // The folder is checked first, so that a missing or used folder is reported as a usage error. Errors of the
     // repair itself are failures.
     if let Err(error) = disk::check(&args.folder) {
-        writeln!(notes, "aqueduct log repair: {error}").ok();
-        return exit::USAGE;
+        return exit::USAGE.report(notes, "log repair", &error);
     }
     match disk::repair(&args.folder) {
         Ok((report, aside)) => {
@@ -55,8 +51,8 @@ fn repair(args: &LogArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::C
             exit::OK
         }
         Err(error) => {
-            writeln!(notes, "aqueduct log repair: {error}: the damaged files are where they were").ok();
-            exit::FAILED
+            let why = format!("{error}: the damaged files are where they were");
+            exit::FAILED.report(notes, "log repair", &why)
         }
     }
 }

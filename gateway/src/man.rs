@@ -20,13 +20,7 @@ pub(crate) fn command(args: &ManArgs, out: &mut dyn Write, notes: &mut dyn Write
         Some(folder) => write_all(folder),
         None => Man::new(Cli::command()).render(out).context("standard output"),
     };
-    match written {
-        Ok(()) => exit::OK,
-        Err(error) => {
-            writeln!(notes, "aqueduct man: {error:#}").ok();
-            exit::FAILED
-        }
-    }
+    exit::finish("man", written, notes)
 }
 
 /// Writes the page of the program and one page per command. Creates the folder if it does not exist. Existing

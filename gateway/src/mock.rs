@@ -23,19 +23,10 @@ use crate::{chat, exit, telemetry};
 pub fn command(args: &MockArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
     let script = match Script::load(&args.script) {
         Ok(script) => script,
-        Err(error) => {
-            writeln!(notes, "aqueduct mock: {error:#}").ok();
-            return exit::USAGE;
-        }
+        Err(error) => return exit::USAGE.report(notes, "mock", &error),
     };
     let name = args.name.clone().unwrap_or_else(|| agent_name(&args.script));
-    match chat::block_on(serve(script, &name, args, out)) {
-        Ok(()) => exit::OK,
-        Err(error) => {
-            writeln!(notes, "aqueduct mock: {error:#}").ok();
-            exit::FAILED
-        }
-    }
+    exit::finish("mock", chat::block_on(serve(script, &name, args, out)), notes)
 }
 
 /// Serves the script and writes its addresses to `out` once the socket listens, so that a test can wait for

@@ -74,6 +74,14 @@ impl Drop for Progress {
     }
 }
 
+/// Returns at most `most` characters of a text, with an ellipsis if it is longer.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
 /// Returns a number with its noun in English: "1 frame", "2 frames".
 pub(crate) fn count(n: u64, word: &str) -> String {
     format!("{n} {word}{}", if n == 1 { "" } else { "s" })

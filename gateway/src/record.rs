@@ -59,18 +59,10 @@ pub fn command(
     };
     let (config, name) = match chat::block_on(work) {
         Ok(found) => found,
-        Err(error) => {
-            writeln!(notes, "aqueduct record: {error:#}").ok();
-            return exit::USAGE;
-        }
+        Err(error) => return exit::USAGE.report(notes, "record", &error),
     };
-    match chat::block_on(record(args, config, &name, out, notes)) {
-        Ok(()) => exit::OK,
-        Err(error) => {
-            writeln!(notes, "aqueduct record: {error:#}").ok();
-            exit::FAILED
-        }
-    }
+    let recorded = chat::block_on(record(args, config, &name, out, notes));
+    exit::finish("record", recorded, notes)
 }
 
 /// Sends the request, copies all frames, and writes a summary line to `notes`.

@@ -154,7 +154,7 @@ pub struct Recording {
 }
 
 /// A line after the head, as JSON.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Line<'l> {
     at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -225,8 +225,7 @@ impl<'w> Writer<'w> {
             at: milliseconds(at),
             event: event.map(Into::into),
             data: Some(data.into()),
-            end: None,
-            reason: None,
+            ..Line::default()
         };
         self.line(&line)
     }
@@ -240,10 +239,9 @@ impl<'w> Writer<'w> {
         let word = if cut.is_some() { "cut" } else { "closed" };
         let line = Line {
             at: milliseconds(at),
-            event: None,
-            data: None,
             end: Some(word.into()),
             reason: cut.map(Into::into),
+            ..Line::default()
         };
         self.line(&line)
     }

@@ -23,10 +23,7 @@ pub fn command(args: &ReplayArgs, out: &mut dyn Write, notes: &mut dyn Write) ->
     // loads it again.
     let prompt = match Recording::load(&args.file) {
         Ok(recording) => recording.head.prompt,
-        Err(error) => {
-            writeln!(notes, "aqueduct replay: {error:#}").ok();
-            return exit::USAGE;
-        }
+        Err(error) => return exit::USAGE.report(notes, "replay", &error),
     };
     let source = AgentSource::Replay { file: args.file.clone(), speed: args.speed };
     let mut config = chat::one_agent(AGENT, source);
@@ -34,11 +31,6 @@ pub fn command(args: &ReplayArgs, out: &mut dyn Write, notes: &mut dyn Write) ->
         config.server.listen = vec![listen];
         return serve::run_config("replay", config, out, notes);
     }
-    match chat::block_on(chat::converse(config, AGENT, &prompt, args.form, out)) {
-        Ok(code) => code,
-        Err(error) => {
-            writeln!(notes, "aqueduct replay: {error:#}").ok();
-            exit::FAILED
-        }
-    }
+    let shown = chat::block_on(chat::converse(config, AGENT, &prompt, args.form, out));
+    shown.unwrap_or_else(|error| exit::FAILED.report(notes, "replay", &error))
 }

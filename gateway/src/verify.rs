@@ -51,10 +51,7 @@ pub fn command(
             report::write(&found, format, out).ok();
             if found.found.is_empty() { exit::OK } else { exit::FAILED }
         }
-        Err(error) => {
-            writeln!(notes, "aqueduct verify: {error:#}").ok();
-            exit::USAGE
-        }
+        Err(error) => exit::USAGE.report(notes, "verify", &error),
     }
 }
 

@@ -55,6 +55,37 @@ fn params(value: &Value) -> Option<prost_types::Struct> {
     value.get("params").and_then(Value::as_object).cloned().map(object_from_json)
 }
 
+/// The messages of a card that have the same fields in both packages. `$pb` is the module of the package; fields that
+/// are not named keep their defaults.
+macro_rules! same {
+    ($pb:ident provider of $card:ident) => {
+        $card.get("provider").map(|provider| $pb::AgentProvider {
+            url: text(provider, "url"),
+            organization: text(provider, "organization"),
+        })
+    };
+    ($pb:ident extensions of $capabilities:ident) => {
+        list($capabilities, "extensions", |extension| $pb::AgentExtension {
+            uri: text(extension, "uri"),
+            description: text(extension, "description"),
+            required: flag(extension, "required").unwrap_or_default(),
+            params: params(extension),
+        })
+    };
+    ($pb:ident skills of $card:ident) => {
+        list($card, "skills", |skill| $pb::AgentSkill {
+            id: text(skill, "id"),
+            name: text(skill, "name"),
+            description: text(skill, "description"),
+            tags: texts(skill, "tags"),
+            examples: texts(skill, "examples"),
+            input_modes: texts(skill, "inputModes"),
+            output_modes: texts(skill, "outputModes"),
+            ..$pb::AgentSkill::default()
+        })
+    };
+}
+
 /// Returns the message of 1.0.
 pub(super) fn v1_card(card: &Value) -> v1::AgentCard {
     v1::AgentCard {
@@ -66,21 +97,13 @@ pub(super) fn v1_card(card: &Value) -> v1::AgentCard {
             tenant: text(interface, "tenant"),
             protocol_version: text(interface, "protocolVersion"),
         }),
-        provider: card.get("provider").map(|provider| v1::AgentProvider {
-            url: text(provider, "url"),
-            organization: text(provider, "organization"),
-        }),
+        provider: same!(v1 provider of card),
         version: text(card, "version"),
         documentation_url: optional(card, "documentationUrl"),
         capabilities: card.get("capabilities").map(|own| v1::AgentCapabilities {
             streaming: flag(own, "streaming"),
             push_notifications: flag(own, "pushNotifications"),
-            extensions: list(own, "extensions", |extension| v1::AgentExtension {
-                uri: text(extension, "uri"),
-                description: text(extension, "description"),
-                required: flag(extension, "required").unwrap_or_default(),
-                params: params(extension),
-            }),
+            extensions: same!(v1 extensions of own),
             extended_agent_card: flag(own, "extendedAgentCard"),
         }),
         security_schemes: map(card.get("securitySchemes"), v1_scheme),
@@ -89,16 +112,7 @@ pub(super) fn v1_card(card: &Value) -> v1::AgentCard {
         }),
         default_input_modes: texts(card, "defaultInputModes"),
         default_output_modes: texts(card, "defaultOutputModes"),
-        skills: list(card, "skills", |skill| v1::AgentSkill {
-            id: text(skill, "id"),
-            name: text(skill, "name"),
-            description: text(skill, "description"),
-            tags: texts(skill, "tags"),
-            examples: texts(skill, "examples"),
-            input_modes: texts(skill, "inputModes"),
-            output_modes: texts(skill, "outputModes"),
-            security_requirements: Vec::new(),
-        }),
+        skills: same!(v1 skills of card),
         signatures: Vec::new(),
         icon_url: optional(card, "iconUrl"),
     }
@@ -153,21 +167,13 @@ pub(super) fn v03_card(card: &Value) -> v03::AgentCard {
             url: text(interface, "url"),
             transport: text(interface, "transport"),
         }),
-        provider: card.get("provider").map(|provider| v03::AgentProvider {
-            url: text(provider, "url"),
-            organization: text(provider, "organization"),
-        }),
+        provider: same!(v03 provider of card),
         version: text(card, "version"),
         documentation_url: text(card, "documentationUrl"),
         capabilities: card.get("capabilities").map(|own| v03::AgentCapabilities {
             streaming: flag(own, "streaming").unwrap_or_default(),
             push_notifications: flag(own, "pushNotifications").unwrap_or_default(),
-            extensions: list(own, "extensions", |extension| v03::AgentExtension {
-                uri: text(extension, "uri"),
-                description: text(extension, "description"),
-                required: flag(extension, "required").unwrap_or_default(),
-                params: params(extension),
-            }),
+            extensions: same!(v03 extensions of own),
         }),
         security_schemes: map(card.get("securitySchemes"), v03_scheme),
         security: list(card, "security", |requirement| v03::Security {
@@ -183,16 +189,7 @@ pub(super) fn v03_card(card: &Value) -> v03::AgentCard {
         }),
         default_input_modes: texts(card, "defaultInputModes"),
         default_output_modes: texts(card, "defaultOutputModes"),
-        skills: list(card, "skills", |skill| v03::AgentSkill {
-            id: text(skill, "id"),
-            name: text(skill, "name"),
-            description: text(skill, "description"),
-            tags: texts(skill, "tags"),
-            examples: texts(skill, "examples"),
-            input_modes: texts(skill, "inputModes"),
-            output_modes: texts(skill, "outputModes"),
-            security: Vec::new(),
-        }),
+        skills: same!(v03 skills of card),
         supports_authenticated_extended_card: flag(card, "supportsAuthenticatedExtendedCard")
             .unwrap_or_default(),
         signatures: Vec::new(),

@@ -1,8 +1,8 @@
 //! Converts stream items to and from the messages of both gRPC packages.
 //!
 //! The wire model is the middle: a conversion from 0.3 to 1.0 is `from_v03` followed by `to_v1`. The packages
-//! differ in few names, so the macro `conversions!` implements both; what differs in shape (status updates,
-//! parts) is written out below it.
+//! differ in few names, so the macro `conversions!` implements both; what differs in shape (parts)
+//! is written out below it.
 //!
 //! | message | 1.0 | 0.3 |
 //! |---|---|---|
@@ -89,12 +89,15 @@ fn enum_name(name: Option<&'static str>, number: i32) -> Cow<'static, str> {
 /// - `reply`: the variant of the stream's `oneof` that holds a message.
 /// - `state`: the method of [`TaskState`] that returns the name of the package's enum value.
 /// - `from`, `to`: the names of the public functions; `doc`: the version in their documentation.
+/// - `references`: the field of a message for the tasks that it refers to, which only 1.0 has.
+/// - `ends`: the field of a status update that marks the end of a stream, which only 0.3 has.
 ///
 /// Reading consumes the message and moves its strings. Writing borrows the item, because one item can be sent to
 /// several subscribers in different versions.
 macro_rules! conversions {
     ($pb:ident, parts: $parts:ident, in_status: $in_status:ident, reply: $reply:ident, state: $state:ident,
-     from: $from:ident, to: $to:ident, doc: $doc:literal) => {
+     from: $from:ident, to: $to:ident, doc: $doc:literal
+     $(, references: $references:ident)? $(, ends: $final:ident)?) => {
         impl StreamItem<'static> {
             #[doc = concat!("Reads an event of ", $doc, "; nothing if it is empty.")]
             pub fn $from(response: $pb::StreamResponse) -> Option<Self> {
@@ -256,11 +259,8 @@ macro_rules! conversions {
             }
         }
 
-        /// The fields that both packages have. The conversions below add `reference_task_ids`, which only 1.0
-        /// has.
-        impl $pb::Message {
-            #[allow(clippy::needless_update, reason = "only one of the two has more fields")]
-            fn of(message: &Message<'_>) -> Self {
+        impl From<&Message<'_>> for $pb::Message {
+            fn from(message: &Message<'_>) -> Self {
                 let known = $pb::Role::from_str_name(message.role.v1_name()).map(|role| role as i32);
                 Self {
                     message_id: message.message_id.to_string(),
@@ -271,82 +271,47 @@ macro_rules! conversions {
                     $parts: message.parts.iter().map(Into::into).collect(),
                     metadata: metadata_struct(message.metadata.as_ref()),
                     extensions: strings(&message.extensions),
+                    // 0.3 has no field for them: they are dropped.
+                    $($references: strings(&message.$references),)?
+                }
+            }
+        }
+
+        /// Keeps `final` of 0.3 for proxies. The decoder does not rely on it: compatibility layers leave it unset
+        /// at `input-required` (client rule 10). 1.0 has no such field: the state alone ends a stream.
+        impl From<$pb::TaskStatusUpdateEvent> for StatusUpdate<'static> {
+            fn from(update: $pb::TaskStatusUpdateEvent) -> Self {
+                Self {
+                    task_id: update.task_id.into(),
+                    context_id: update.context_id.into(),
+                    status: update.status.map(Into::into).unwrap_or_default(),
+                    $(is_final: update.$final,)?
+                    metadata: raw_metadata(update.metadata),
                     ..Self::default()
+                }
+            }
+        }
+
+        /// Writes `final` of 0.3 as the item has it: the server sets it for clients of 0.3, which use it as the
+        /// end of a stream.
+        impl From<&StatusUpdate<'_>> for $pb::TaskStatusUpdateEvent {
+            fn from(update: &StatusUpdate<'_>) -> Self {
+                Self {
+                    task_id: update.task_id.to_string(),
+                    context_id: update.context_id.to_string(),
+                    status: Some((&update.status).into()),
+                    $($final: update.is_final,)?
+                    metadata: metadata_struct(update.metadata.as_ref()),
                 }
             }
         }
     };
 }
 
-conversions!(v1, parts: parts, in_status: message, reply: Message, state: v1_name, from: from_v1, to: to_v1, doc: "1.0");
-conversions!(v03, parts: content, in_status: update, reply: Msg, state: v03_proto_name, from: from_v03, to: to_v03, doc: "0.3");
-
-/// Adds `reference_task_ids`.
-impl From<&Message<'_>> for v1::Message {
-    fn from(message: &Message<'_>) -> Self {
-        Self { reference_task_ids: strings(&message.reference_task_ids), ..Self::of(message) }
-    }
-}
-
-/// 0.3 has no field for `reference_task_ids`: they are dropped.
-impl From<&Message<'_>> for v03::Message {
-    fn from(message: &Message<'_>) -> Self {
-        Self::of(message)
-    }
-}
-
-/// `is_final` stays unset: 1.0 has no such field, and the state alone ends a stream.
-impl From<v1::TaskStatusUpdateEvent> for StatusUpdate<'static> {
-    fn from(update: v1::TaskStatusUpdateEvent) -> Self {
-        Self {
-            task_id: update.task_id.into(),
-            context_id: update.context_id.into(),
-            status: update.status.map(Into::into).unwrap_or_default(),
-            metadata: raw_metadata(update.metadata),
-            ..Self::default()
-        }
-    }
-}
-
-/// `is_final` is dropped for the same reason.
-impl From<&StatusUpdate<'_>> for v1::TaskStatusUpdateEvent {
-    fn from(update: &StatusUpdate<'_>) -> Self {
-        Self {
-            task_id: update.task_id.to_string(),
-            context_id: update.context_id.to_string(),
-            status: Some((&update.status).into()),
-            metadata: metadata_struct(update.metadata.as_ref()),
-        }
-    }
-}
-
-/// Keeps `final` for proxies. The decoder does not rely on it: compatibility layers leave it unset at
-/// `input-required` (client rule 10).
-impl From<v03::TaskStatusUpdateEvent> for StatusUpdate<'static> {
-    fn from(update: v03::TaskStatusUpdateEvent) -> Self {
-        Self {
-            task_id: update.task_id.into(),
-            context_id: update.context_id.into(),
-            status: update.status.map(Into::into).unwrap_or_default(),
-            is_final: update.r#final,
-            metadata: raw_metadata(update.metadata),
-            ..Self::default()
-        }
-    }
-}
-
-/// Writes `final` as the item has it: the server sets it for clients of 0.3, which use it as the end of a stream.
-impl From<&StatusUpdate<'_>> for v03::TaskStatusUpdateEvent {
-    fn from(update: &StatusUpdate<'_>) -> Self {
-        Self {
-            task_id: update.task_id.to_string(),
-            context_id: update.context_id.to_string(),
-            status: Some((&update.status).into()),
-            r#final: update.is_final,
-            metadata: metadata_struct(update.metadata.as_ref()),
-        }
-    }
-}
+conversions!(v1, parts: parts, in_status: message, reply: Message, state: v1_name,
+    from: from_v1, to: to_v1, doc: "1.0", references: reference_task_ids);
+conversions!(v03, parts: content, in_status: update, reply: Msg, state: v03_proto_name,
+    from: from_v03, to: to_v03, doc: "0.3", ends: r#final);
 
 /// ```text
 /// Part { raw: [0, 1, 2], media_type: "image/png" }  ►  Part { content: Bytes("AAEC"), media_type: "image/png" }

@@ -63,69 +63,63 @@ type Read = (String, Result<Call, ServerError>);
 /// Returns an error if the package has no such method, or if the bytes are not its message. Invalid fields are
 /// inside of the result.
 fn read_v1(method: &str, message: &[u8]) -> Result<Read, ServerError> {
-    Ok(match method {
+    let mut fields = Fields::default();
+    let (tenant, call) = match method {
         "SendMessage" | "SendStreamingMessage" => {
             let request: v1::SendMessageRequest = decode(message)?;
             let tenant = request.tenant.clone();
-            (tenant, v1_send(request).map(|send| send_call(method, send)))
+            return Ok((tenant, v1_send(request).map(|send| send_call(method, send))));
         }
         "GetTask" => {
             let request: v1::GetTaskRequest = decode(message)?;
-            let mut fields = Fields::default();
             let id = fields.id("id", request.id);
             let history_length = fields.count("historyLength", request.history_length);
-            (request.tenant, fields.finish(Call::GetTask { id, history_length }))
+            (request.tenant, Call::GetTask { id, history_length })
         }
         "ListTasks" => {
             let request: v1::ListTasksRequest = decode(message)?;
             let tenant = request.tenant.clone();
-            (tenant, v1_list(request))
+            return Ok((tenant, v1_list(request)));
         }
         "CancelTask" => {
             let request: v1::CancelTaskRequest = decode(message)?;
-            let mut fields = Fields::default();
             let id = fields.id("id", request.id);
             let metadata = request.metadata.map(object_to_json);
-            (request.tenant, fields.finish(Call::CancelTask { id, metadata }))
+            (request.tenant, Call::CancelTask { id, metadata })
         }
         "SubscribeToTask" => {
             let request: v1::SubscribeToTaskRequest = decode(message)?;
-            let mut fields = Fields::default();
             let id = fields.id("id", request.id);
-            (request.tenant, fields.finish(Call::SubscribeToTask { id }))
+            (request.tenant, Call::SubscribeToTask { id })
         }
         "CreateTaskPushNotificationConfig" => {
             let request: v1::TaskPushNotificationConfig = decode(message)?;
-            let mut fields = Fields::default();
             // The id of the configuration may be empty: the server then chooses one.
             fields.id("taskId", request.task_id.clone());
             fields.id("url", request.url.clone());
-            let tenant = request.tenant.clone();
-            (tenant, fields.finish(Call::CreatePushConfig(Box::new(request.into()))))
+            (request.tenant.clone(), Call::CreatePushConfig(Box::new(request.into())))
         }
         "GetTaskPushNotificationConfig" => {
             let request: v1::GetTaskPushNotificationConfigRequest = decode(message)?;
-            let mut fields = Fields::default();
             let (task_id, id) = (fields.id("taskId", request.task_id), fields.id("id", request.id));
-            (request.tenant, fields.finish(Call::GetPushConfig { task_id, id }))
+            (request.tenant, Call::GetPushConfig { task_id, id })
         }
         "DeleteTaskPushNotificationConfig" => {
             let request: v1::DeleteTaskPushNotificationConfigRequest = decode(message)?;
-            let mut fields = Fields::default();
             let (task_id, id) = (fields.id("taskId", request.task_id), fields.id("id", request.id));
-            (request.tenant, fields.finish(Call::DeletePushConfig { task_id, id }))
+            (request.tenant, Call::DeletePushConfig { task_id, id })
         }
         "ListTaskPushNotificationConfigs" => {
             let request: v1::ListTaskPushNotificationConfigsRequest = decode(message)?;
-            let mut fields = Fields::default();
             let task_id = fields.id("taskId", request.task_id);
-            (request.tenant, fields.finish(Call::ListPushConfigs { task_id }))
+            (request.tenant, Call::ListPushConfigs { task_id })
         }
         "GetExtendedAgentCard" => {
-            (decode::<v1::GetExtendedAgentCardRequest>(message)?.tenant, Ok(Call::GetExtendedCard))
+            (decode::<v1::GetExtendedAgentCardRequest>(message)?.tenant, Call::GetExtendedCard)
         }
         _ => return Err(no_method(method)),
-    })
+    };
+    Ok((tenant, fields.finish(call)))
 }
 
 /// Returns the call of one of the two methods that send a message.

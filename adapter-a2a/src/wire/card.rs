@@ -34,9 +34,7 @@ object! {
         /// 0.3: set if an extended card exists for authenticated callers.
         supports_extended_card: bool = "supportsAuthenticatedExtendedCard",
     }
-}
 
-object! {
     /// One interface of an agent.
     pub struct AgentInterface {
         /// The address.
@@ -48,9 +46,7 @@ object! {
         /// The protocol version; absent in 0.3.
         version: Text<'a> = "protocolVersion" | "protocol_version",
     }
-}
 
-object! {
     /// Optional capabilities of an agent. Absent ones are `false`.
     pub struct AgentCapabilities {
         /// Set if the agent streams.
@@ -62,9 +58,7 @@ object! {
         /// Set if an extended card exists for authenticated callers.
         extended_agent_card: bool = "extendedAgentCard",
     }
-}
 
-object! {
     /// An extension of the protocol.
     pub struct AgentExtension {
         /// The URI of the extension.

@@ -124,9 +124,7 @@ object! {
         message: Text<'a> = "message",
         data: Option<Raw<'a>> = "data",
     }
-}
 
-object! {
     /// The `error` member of REST, in the form of `google.rpc.Status` as JSON. Some servers write `data` instead
     /// of `details`.
     struct RestErrorShape {
@@ -154,11 +152,10 @@ impl WireError {
         let data = shape.data.map(|data| data.to_value());
         Self {
             code: shape.code,
-            http_status: None,
             reason: data.as_ref().and_then(error_info_reason),
             message: shape.message.to_string(),
             data,
-            failure: None,
+            ..Self::default()
         }
     }
 

@@ -30,9 +30,7 @@ object! {
         /// The 0.3 discriminator.
         kind: Text<'a> = "kind",
     }
-}
 
-object! {
     /// The status of a task.
     pub struct TaskStatus {
         /// The state.
@@ -194,9 +192,7 @@ object! {
         /// The 0.3 discriminator.
         kind: Text<'a> = "kind",
     }
-}
 
-object! {
     /// An artifact, or a chunk of one.
     pub struct ArtifactUpdate {
         /// The id of the task.

@@ -21,7 +21,7 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Nullable<T> {
     }
 }
 
-/// Declares a struct of the wire model and its JSON parser.
+/// Declares structs of the wire model and their JSON parsers.
 ///
 /// ```text
 /// object! {
@@ -31,11 +31,11 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Nullable<T> {
 /// }
 /// ```
 ///
-/// The struct gets a lifetime `'a`, a field `extra`, and the derives that all of the model has.
+/// Each struct gets a lifetime `'a`, a field `extra`, and the derives that all of the model has.
 macro_rules! object {
-    ($(#[$doc:meta])* $vis:vis struct $name:ident {
+    ($($(#[$doc:meta])* $vis:vis struct $name:ident {
         $($(#[$field_doc:meta])* $field:ident : $type:ty = $($key:literal)|+),* $(,)?
-    }) => {
+    })+) => { $(
         $(#[$doc])*
         #[derive(Debug, Clone, Default, PartialEq)]
         $vis struct $name<'a> {
@@ -87,6 +87,6 @@ macro_rules! object {
                 deserializer.deserialize_map(ObjectVisitor)
             }
         }
-    };
+    )+ };
 }
 pub(crate) use object;

@@ -134,9 +134,7 @@ object! {
     struct WrappedShape {
         value: Option<Raw<'a>> = "value",
     }
-}
 
-object! {
     /// A part with the members of all dialects.
     struct PartShape {
         kind: Text<'a> = "kind",
@@ -149,16 +147,12 @@ object! {
         filename: Text<'a> = "filename",
         media_type: Text<'a> = "mediaType" | "media_type",
     }
-}
 
-object! {
     /// The wrapper of 0.3 over REST around data.
     struct DataShape {
         data: Option<Raw<'a>> = "data",
     }
-}
 
-object! {
     /// The file object of 0.3, in both of its spellings.
     struct FileShape {
         bytes: Option<Text<'a>> = "bytes",

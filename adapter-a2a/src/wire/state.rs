@@ -19,31 +19,111 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 
-/// The state of a task.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum TaskState<'a> {
-    /// Unspecified (`TASK_STATE_UNSPECIFIED`, `unknown`, or no state at all).
-    #[default]
-    Unspecified,
-    /// Accepted, not started.
-    Submitted,
-    /// In progress.
-    Working,
-    /// Ended with a result.
-    Completed,
-    /// Ended by an error of the agent.
-    Failed,
-    /// Ended by a request of a client, or by the agent itself.
-    Canceled,
-    /// Waits for input of the user.
-    InputRequired,
-    /// Ended before it began: the agent refuses to work on it.
-    Rejected,
-    /// Waits for the user's authorisation.
-    AuthRequired,
-    /// A state that this crate does not know: its name, or its number in digits.
-    Other(Cow<'a, str>),
+/// Declares enums of the proto file: each value with its number, its 1.0 name and its other spellings, the first of
+/// which is that of 0.3 over JSON-RPC. A value that is not declared is kept in `Other`.
+macro_rules! proto_enum {
+    ($(
+        $(#[$doc:meta])*
+        pub enum $name:ident {
+            $( $(#[$about:meta])* $value:ident = $number:literal, $v1:literal, $short:literal $(| $other:literal)*; )+
+        }
+    )+) => { $(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+        #[non_exhaustive]
+        pub enum $name<'a> {
+            $( $(#[$about])* $value, )+
+            /// A value that this crate does not know: its name, or its number in digits.
+            Other(Cow<'a, str>),
+        }
+
+        impl<'a> $name<'a> {
+            /// Parses any spelling. An unknown one is kept.
+            pub fn parse(name: Cow<'a, str>) -> Self {
+                match &*name {
+                    $( $v1 | $short $(| $other)* => Self::$value, )+
+                    _ => Self::Other(name),
+                }
+            }
+
+            /// Returns the value of a number in the proto file, which both versions share.
+            fn with_number(number: i64) -> Self {
+                match number {
+                    $( $number => Self::$value, )+
+                    _ => Self::Other(Cow::Owned(number.to_string())),
+                }
+            }
+
+            /// Returns the 1.0 name.
+            pub fn v1_name(&self) -> &str {
+                match self {
+                    $( Self::$value => $v1, )+
+                    Self::Other(name) => name,
+                }
+            }
+
+            /// Returns the spelling of 0.3 over JSON-RPC.
+            fn short_name(&self) -> &str {
+                match self {
+                    $( Self::$value => $short, )+
+                    Self::Other(name) => name,
+                }
+            }
+
+            /// Returns the value with owned content.
+            pub fn into_owned(self) -> $name<'static> {
+                match self {
+                    $( Self::$value => $name::$value, )+
+                    Self::Other(name) => $name::Other(Cow::Owned(name.into_owned())),
+                }
+            }
+        }
+
+        impl<'de: 'a, 'a> Deserialize<'de> for $name<'a> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Ok(match Name::deserialize(deserializer)? {
+                    Name::Text(name) => Self::parse(name),
+                    Name::Number(number) => Self::with_number(number),
+                })
+            }
+        }
+    )+ };
+}
+
+proto_enum! {
+    /// The state of a task.
+    pub enum TaskState {
+        /// Unspecified (`TASK_STATE_UNSPECIFIED`, `unknown`, or no state at all).
+        #[default]
+        Unspecified = 0, "TASK_STATE_UNSPECIFIED", "unknown" | "";
+        /// Accepted, not started.
+        Submitted = 1, "TASK_STATE_SUBMITTED", "submitted";
+        /// In progress.
+        Working = 2, "TASK_STATE_WORKING", "working";
+        /// Ended with a result.
+        Completed = 3, "TASK_STATE_COMPLETED", "completed";
+        /// Ended by an error of the agent.
+        Failed = 4, "TASK_STATE_FAILED", "failed";
+        /// Ended by a request of a client, or by the agent itself.
+        Canceled = 5, "TASK_STATE_CANCELED", "canceled" | "TASK_STATE_CANCELLED" | "cancelled";
+        /// Waits for input of the user.
+        InputRequired = 6, "TASK_STATE_INPUT_REQUIRED", "input-required";
+        /// Ended before it began: the agent refuses to work on it.
+        Rejected = 7, "TASK_STATE_REJECTED", "rejected";
+        /// Waits for the user's authorisation.
+        AuthRequired = 8, "TASK_STATE_AUTH_REQUIRED", "auth-required";
+    }
+
+    /// The sender of a message.
+    pub enum Role {
+        /// Unspecified.
+        #[default]
+        Unspecified = 0, "ROLE_UNSPECIFIED", "";
+        /// The client.
+        User = 1, "ROLE_USER", "user";
+        /// The agent.
+        Agent = 2, "ROLE_AGENT", "agent";
+    }
 }
 
 /// What a state means for the stream and for messages to the task.
@@ -57,70 +137,15 @@ pub enum StateClass {
     Terminal,
 }
 
-impl<'a> TaskState<'a> {
-    /// Parses any spelling: `TASK_STATE_INPUT_REQUIRED` (1.0), `input-required` (0.3), `TASK_STATE_CANCELLED` (0.3 over
-    /// REST and gRPC).
-    pub fn parse(name: Cow<'a, str>) -> Self {
-        match &*name {
-            "" | "TASK_STATE_UNSPECIFIED" | "unknown" => Self::Unspecified,
-            "TASK_STATE_SUBMITTED" | "submitted" => Self::Submitted,
-            "TASK_STATE_WORKING" | "working" => Self::Working,
-            "TASK_STATE_COMPLETED" | "completed" => Self::Completed,
-            "TASK_STATE_FAILED" | "failed" => Self::Failed,
-            "TASK_STATE_CANCELED" | "TASK_STATE_CANCELLED" | "canceled" | "cancelled" => Self::Canceled,
-            "TASK_STATE_INPUT_REQUIRED" | "input-required" => Self::InputRequired,
-            "TASK_STATE_REJECTED" | "rejected" => Self::Rejected,
-            "TASK_STATE_AUTH_REQUIRED" | "auth-required" => Self::AuthRequired,
-            _ => Self::Other(name),
-        }
-    }
-
+impl TaskState<'_> {
     /// Returns the state of a number in the proto file, which both versions share.
     pub fn of_number(number: i64) -> Self {
-        match number {
-            0 => Self::Unspecified,
-            1 => Self::Submitted,
-            2 => Self::Working,
-            3 => Self::Completed,
-            4 => Self::Failed,
-            5 => Self::Canceled,
-            6 => Self::InputRequired,
-            7 => Self::Rejected,
-            8 => Self::AuthRequired,
-            _ => Self::Other(Cow::Owned(number.to_string())),
-        }
-    }
-
-    /// Returns the 1.0 name.
-    pub fn v1_name(&self) -> &str {
-        match self {
-            Self::Unspecified => "TASK_STATE_UNSPECIFIED",
-            Self::Submitted => "TASK_STATE_SUBMITTED",
-            Self::Working => "TASK_STATE_WORKING",
-            Self::Completed => "TASK_STATE_COMPLETED",
-            Self::Failed => "TASK_STATE_FAILED",
-            Self::Canceled => "TASK_STATE_CANCELED",
-            Self::InputRequired => "TASK_STATE_INPUT_REQUIRED",
-            Self::Rejected => "TASK_STATE_REJECTED",
-            Self::AuthRequired => "TASK_STATE_AUTH_REQUIRED",
-            Self::Other(name) => name,
-        }
+        Self::with_number(number)
     }
 
     /// Returns the 0.3 JSON-RPC name, which is also used in messages for people.
     pub fn v03_name(&self) -> &str {
-        match self {
-            Self::Unspecified => "unknown",
-            Self::Submitted => "submitted",
-            Self::Working => "working",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Canceled => "canceled",
-            Self::InputRequired => "input-required",
-            Self::Rejected => "rejected",
-            Self::AuthRequired => "auth-required",
-            Self::Other(name) => name,
-        }
+        self.short_name()
     }
 
     /// Returns the 0.3 name in `ProtoJSON`: two L in "cancelled".
@@ -136,22 +161,6 @@ impl<'a> TaskState<'a> {
             Self::Completed | Self::Failed | Self::Canceled | Self::Rejected => StateClass::Terminal,
         }
     }
-
-    /// Returns the state with owned content.
-    pub fn into_owned(self) -> TaskState<'static> {
-        match self {
-            Self::Other(name) => TaskState::Other(Cow::Owned(name.into_owned())),
-            Self::Unspecified => TaskState::Unspecified,
-            Self::Submitted => TaskState::Submitted,
-            Self::Working => TaskState::Working,
-            Self::Completed => TaskState::Completed,
-            Self::Failed => TaskState::Failed,
-            Self::Canceled => TaskState::Canceled,
-            Self::InputRequired => TaskState::InputRequired,
-            Self::Rejected => TaskState::Rejected,
-            Self::AuthRequired => TaskState::AuthRequired,
-        }
-    }
 }
 
 impl fmt::Display for TaskState<'_> {
@@ -160,80 +169,10 @@ impl fmt::Display for TaskState<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for TaskState<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match Name::deserialize(deserializer)? {
-            Name::Text(name) => Self::parse(name),
-            Name::Number(number) => Self::of_number(number),
-        })
-    }
-}
-
-/// The sender of a message.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Role<'a> {
-    /// Unspecified.
-    #[default]
-    Unspecified,
-    /// The client.
-    User,
-    /// The agent.
-    Agent,
-    /// A role that this crate does not know: its name, or its number in digits.
-    Other(Cow<'a, str>),
-}
-
-impl<'a> Role<'a> {
-    /// Parses either spelling. REST and gRPC of 0.3 have the names of 1.0.
-    pub fn parse(name: Cow<'a, str>) -> Self {
-        match &*name {
-            "" | "ROLE_UNSPECIFIED" => Self::Unspecified,
-            "ROLE_USER" | "user" => Self::User,
-            "ROLE_AGENT" | "agent" => Self::Agent,
-            _ => Self::Other(name),
-        }
-    }
-
-    /// Returns the 1.0 name.
-    pub fn v1_name(&self) -> &str {
-        match self {
-            Self::Unspecified => "ROLE_UNSPECIFIED",
-            Self::User => "ROLE_USER",
-            Self::Agent => "ROLE_AGENT",
-            Self::Other(name) => name,
-        }
-    }
-
+impl Role<'_> {
     /// Returns the 0.3 JSON-RPC name; an unspecified role is the agent's, because 0.3 requires one.
     pub fn v03_name(&self) -> &str {
-        match self {
-            Self::User => "user",
-            Self::Agent | Self::Unspecified => "agent",
-            Self::Other(name) => name,
-        }
-    }
-
-    /// Returns the role with owned content.
-    pub fn into_owned(self) -> Role<'static> {
-        match self {
-            Self::Unspecified => Role::Unspecified,
-            Self::User => Role::User,
-            Self::Agent => Role::Agent,
-            Self::Other(name) => Role::Other(Cow::Owned(name.into_owned())),
-        }
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Role<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match Name::deserialize(deserializer)? {
-            Name::Text(name) => Self::parse(name),
-            Name::Number(0) => Self::Unspecified,
-            Name::Number(1) => Self::User,
-            Name::Number(2) => Self::Agent,
-            Name::Number(number) => Self::Other(Cow::Owned(number.to_string())),
-        })
+        if matches!(self, Self::Unspecified) { "agent" } else { self.short_name() }
     }
 }
 

@@ -162,17 +162,11 @@ impl Field {
         if let Some(text) = value.as_str() {
             let length = text.chars().count() as u64;
             let bound = |name: &str| self.schema.get(name).and_then(Value::as_u64);
-            if bound("minLength").is_some_and(|least| length < least) {
-                return Err(format!(
-                    "must have at least {} characters",
-                    bound("minLength").unwrap_or_default()
-                ));
+            if let Some(least) = bound("minLength").filter(|least| length < *least) {
+                return Err(format!("must have at least {least} characters"));
             }
-            if bound("maxLength").is_some_and(|most| length > most) {
-                return Err(format!(
-                    "must have at most {} characters",
-                    bound("maxLength").unwrap_or_default()
-                ));
+            if let Some(most) = bound("maxLength").filter(|most| length > *most) {
+                return Err(format!("must have at most {most} characters"));
             }
         }
         let fits = match self.kind() {

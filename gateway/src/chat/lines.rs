@@ -42,11 +42,7 @@ pub(super) struct Lines {
     is_terminal: bool,
 }
 
-impl std::fmt::Debug for Lines {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lines").field("is_terminal", &self.is_terminal).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(Lines { is_terminal });
 
 impl Lines {
     /// Detects the terminal and loads the history. A history that cannot be read is an empty one.

@@ -1,7 +1,10 @@
 //! An error in a configuration: place, key, and the expected value.
 
 use std::fmt;
+use std::io::Write;
 use std::path::PathBuf;
+
+use crate::exit;
 
 /// The place of a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,3 +53,17 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+/// Writes all errors of a document, one per line, and returns the exit code for it.
+pub(crate) fn write_errors(errors: &[ConfigError], to: &mut dyn Write) -> exit::Code {
+    for error in errors {
+        writeln!(to, "{error}").ok();
+    }
+    exit::FAILED
+}
+
+/// Returns all errors of a document as one, one per line.
+pub(crate) fn joined(errors: &[ConfigError]) -> anyhow::Error {
+    let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    anyhow::anyhow!(words.join("\n"))
+}

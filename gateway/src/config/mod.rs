@@ -41,6 +41,7 @@ use std::path::Path;
 
 pub(crate) use document::{At, Environment, default_of, read};
 pub use error::{ConfigError, Location};
+pub(crate) use error::{joined, write_errors};
 pub(crate) use keys::{Build, Key, Keys, keys, rows};
 pub use kind::Share;
 pub(crate) use kind::{Choice, Delay, Flag, Json, Kind, LongCount, Text, Word, Wrong, choices, words};
@@ -78,12 +79,7 @@ pub fn command(
                 .ok();
             exit::OK
         }
-        Err(errors) => {
-            for error in &errors {
-                writeln!(out, "{error}").ok();
-            }
-            exit::FAILED
-        }
+        Err(errors) => write_errors(&errors, out),
     }
 }
 
@@ -101,12 +97,7 @@ pub fn print(
             write!(out, "{text}").ok();
             exit::OK
         }
-        Err(errors) => {
-            for error in &errors {
-                writeln!(notes, "{error}").ok();
-            }
-            exit::FAILED
-        }
+        Err(errors) => write_errors(&errors, notes),
     }
 }
 

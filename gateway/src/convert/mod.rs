@@ -98,18 +98,15 @@ pub fn command(
         Some(Ok(mut file)) => convert(args, &mut file, out, notes),
         Some(Err(error)) => {
             let file = args.file.clone().unwrap_or_default();
-            writeln!(notes, "aqueduct convert: {} cannot be opened: {error}", file.display()).ok();
-            return exit::USAGE;
+            let why = format!("{} cannot be opened: {error}", file.display());
+            return exit::USAGE.report(notes, "convert", &why);
         }
     };
     match converted {
         Ok(()) => exit::OK,
         // The reader of the output has closed it (`| head`).
         Err(ConvertError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => exit::OK,
-        Err(error) => {
-            writeln!(notes, "aqueduct convert: {error}").ok();
-            exit::FAILED
-        }
+        Err(error) => exit::FAILED.report(notes, "convert", &error),
     }
 }
 

@@ -6,36 +6,17 @@
 use std::sync::Arc;
 
 use aqueduct_core::service::ServiceError;
-use aqueduct_core::{CancelToken, Identity, Timestamp};
+use aqueduct_core::{Identity, Timestamp};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::refusal;
+use super::table::ProofTable;
 
-/// Names of certificates, and the identities that they prove.
-#[derive(Debug, Default)]
-pub(super) struct CertificateTable(Vec<(String, Arc<Identity>)>);
+/// Names of certificates (`CN=…`, `dns:…`, `email:…` or `uri:…`), and the identities that they prove.
+pub(super) type CertificateTable = ProofTable<String>;
 
 impl CertificateTable {
-    /// Adds a name: `CN=…`, `dns:…`, `email:…` or `uri:…`.
-    ///
-    /// Each name has a revocation token of its own: removing one name of a principal does not end streams of the
-    /// others.
-    pub(super) fn add(&mut self, name: &str, identity: &Identity) {
-        let mut identity = identity.clone();
-        identity.revoked = CancelToken::new();
-        self.0.push((name.to_owned(), Arc::new(identity)));
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Returns the identities of the table.
-    pub(super) fn identities(&self) -> impl Iterator<Item = &Arc<Identity>> {
-        self.0.iter().map(|(_, identity)| identity)
-    }
-
     /// Returns the identity that a certificate (DER) proves; `None` if it names no principal.
     ///
     /// The identity expires with the certificate. If several names match, the first configured one decides.
@@ -58,16 +39,6 @@ impl CertificateTable {
             identity.expires_at = Some(Timestamp(end));
             Arc::new(identity)
         }))
-    }
-
-    /// Keeps the revocation switches of names that prove the same identity as before; revokes all others.
-    pub(super) fn replace(&mut self, before: &Self) {
-        for (name, identity) in &before.0 {
-            match self.0.iter_mut().find(|(other, now)| other == name && now == identity) {
-                Some((_, now)) => *now = Arc::clone(identity),
-                None => identity.revoked.cancel(),
-            }
-        }
     }
 }
 
@@ -105,8 +76,8 @@ mod tests {
     fn a_certificate_proves_the_principal_that_one_of_its_names_is_mapped_to() {
         let identity = |name: &str| Identity::new(Principal::new("", name.to_owned()).unwrap());
         let mut table = CertificateTable::default();
-        table.add("CN=ann", &identity("ann"));
-        table.add("uri:spiffe://acme/bob", &identity("bob"));
+        table.add("CN=ann".to_owned(), &identity("ann"));
+        table.add("uri:spiffe://acme/bob".to_owned(), &identity("bob"));
         let find = |der: &[u8]| table.find(der).unwrap().map(|found| found.principal.to_string());
         assert_eq!(find(&certificate("ann", "spiffe://acme/x")).as_deref(), Some("ann"));
         assert_eq!(find(&certificate("x", "spiffe://acme/bob")).as_deref(), Some("bob"));

@@ -56,11 +56,7 @@ pub(super) struct VerifyingKey {
     pub(super) revoked: CancelToken,
 }
 
-impl std::fmt::Debug for VerifyingKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("VerifyingKey").field("id", &self.id).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(VerifyingKey { id });
 
 /// The source of the keys: `keys_file`, `keys_url`, or the discovery document of the issuer.
 #[derive(Debug, Clone)]
@@ -82,11 +78,7 @@ pub(super) struct KeyStore {
     fetched: Mutex<Fetched>,
 }
 
-impl std::fmt::Debug for KeyStore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyStore").field("source", &self.source).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(KeyStore { source });
 
 /// The history of fetches, by which the next one is limited.
 #[derive(Debug, Default)]

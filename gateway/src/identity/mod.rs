@@ -17,6 +17,7 @@
 mod certificates;
 mod jwks;
 mod jwt;
+mod table;
 #[cfg(feature = "testing")]
 mod testing;
 mod tokens;
@@ -67,7 +68,7 @@ impl Identities {
         let mut certificates = CertificateTable::default();
         for (name, principal) in &config.principals {
             let identity = tokens::identity_of(name, principal);
-            principal.certificates.iter().for_each(|name| certificates.add(name, &identity));
+            principal.certificates.iter().for_each(|name| certificates.add(name.clone(), &identity));
         }
         let issuer = |(name, issuer): (&String, _)| Issuer::new(name, issuer).map(Arc::new);
         let issuers = config.issuers.iter().map(issuer).collect::<anyhow::Result<Vec<_>>>()?;

@@ -8,16 +8,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aqueduct_core::{AgentGrant, CancelToken, Identity, Principal};
+use aqueduct_core::{AgentGrant, Identity, Principal};
 use ring::digest::{Context, SHA256};
 use subtle::{Choice, ConstantTimeEq as _};
 
+use super::table::ProofTable;
 use crate::config::{Agent, Config, PrincipalConfig, Role, Secret};
 
 /// Tokens and the identities that they prove. A list, because every look-up compares all tokens in constant time; a
 /// configuration has tens of them, not thousands.
-#[derive(Debug, Default)]
-pub(super) struct TokenTable(Vec<(Secret, Arc<Identity>)>);
+pub(super) type TokenTable = ProofTable<Secret>;
 
 impl TokenTable {
     /// Collects the tokens of principals, then of the server, then of agents. A token of a principal that occurs again
@@ -27,10 +27,7 @@ impl TokenTable {
         for (name, principal) in &config.principals {
             let identity = identity_of(name, principal);
             for token in principal.token.iter().chain(&principal.tokens) {
-                // Each token has a revocation switch of its own: one is revoked while the other stays valid.
-                let mut identity = identity.clone();
-                identity.revoked = CancelToken::new();
-                table.0.push((token.clone(), Arc::new(identity)));
+                table.add(token.clone(), &identity);
             }
         }
         for token in &config.server.tokens {
@@ -66,16 +63,6 @@ impl TokenTable {
         self.0.push((token.clone(), Arc::new(identity)));
     }
 
-    /// Returns the identities of the table.
-    pub(super) fn identities(&self) -> impl Iterator<Item = &Arc<Identity>> {
-        self.0.iter().map(|(_, identity)| identity)
-    }
-
-    /// Returns `true` if no token is configured.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns the identity that the token proves. Every secret is compared, and every byte of it, so that the time
     /// does not depend on which tokens match or how much of them. Only the length of a secret may influence it.
     pub(super) fn find(&self, token: &str) -> Option<Arc<Identity>> {
@@ -87,17 +74,6 @@ impl TokenTable {
             }
         }
         found.cloned()
-    }
-
-    /// Keeps the identities of tokens that prove the same as before; revokes all others. A token whose grants changed
-    /// is another proof: its streams end, and the caller connects again with the new grants.
-    pub(super) fn replace(&mut self, before: &Self) {
-        for (token, identity) in &before.0 {
-            match self.0.iter_mut().find(|(other, now)| other == token && now == identity) {
-                Some((_, now)) => *now = Arc::clone(identity),
-                None => identity.revoked.cancel(),
-            }
-        }
     }
 }
 

@@ -23,18 +23,10 @@ fn settings_for(agent: &Agent, declared: Option<&str>) -> Settings {
         DialectChoice::V0_0_59 => Dialect::V0_0_59,
     };
     let mut settings = Settings::new(dialect).with_intermediate(agent.intermediate);
-    if let Some(errors) = agent.errors {
-        settings = settings.with_errors(errors);
-    }
-    if let Some(labels) = agent.labels {
-        settings = settings.with_labels(labels);
-    }
-    if let Some(subagents) = agent.subagents {
-        settings = settings.with_subagents(subagents);
-    }
-    if let Some(interrupts) = agent.interrupts {
-        settings = settings.with_interrupts(interrupts);
-    }
+    settings.errors = agent.errors.unwrap_or(settings.errors);
+    settings.labels = agent.labels.unwrap_or(settings.labels);
+    settings.subagents = agent.subagents.unwrap_or(settings.subagents);
+    settings.interrupts = agent.interrupts.unwrap_or(settings.interrupts);
     settings
 }
 

@@ -37,8 +37,8 @@ pub fn serve(
     let text = match std::fs::read_to_string(&args.config) {
         Ok(text) => text,
         Err(error) => {
-            writeln!(notes, "aqueduct serve: {} cannot be read: {error}", args.config.display()).ok();
-            return exit::USAGE;
+            let why = format!("{} cannot be read: {error}", args.config.display());
+            return exit::USAGE.report(notes, "serve", &why);
         }
     };
     let mut environment: Vec<(String, String)> = environment.into_iter().collect();
@@ -53,14 +53,9 @@ pub fn serve(
     match config::load_with_warnings(&args.config, &text, environment.clone()) {
         Ok((config, warnings)) => {
             let origin = Origin::new(args.config.clone(), before, environment, &config);
-            finish("serve", run(config, Some((origin, warnings)), out), notes)
+            exit::finish("serve", run(config, Some((origin, warnings)), out), notes)
         }
-        Err(errors) => {
-            for error in &errors {
-                writeln!(notes, "{error}").ok();
-            }
-            exit::FAILED
-        }
+        Err(errors) => config::write_errors(&errors, notes),
     }
 }
 
@@ -71,18 +66,7 @@ pub(crate) fn run_config(
     out: &mut dyn Write,
     notes: &mut dyn Write,
 ) -> exit::Code {
-    finish(command, run(config, None, out), notes)
-}
-
-/// Reports the error of a command, with its causes, and returns the exit code.
-pub(super) fn finish(command: &str, result: anyhow::Result<()>, notes: &mut dyn Write) -> exit::Code {
-    match result {
-        Ok(()) => exit::OK,
-        Err(error) => {
-            writeln!(notes, "aqueduct {command}: {error:#}").ok();
-            exit::FAILED
-        }
-    }
+    exit::finish(command, run(config, None, out), notes)
 }
 
 /// Starts the gateway and serves until a signal stops it.
@@ -204,8 +188,5 @@ pub(crate) fn load_config(
     environment: impl IntoIterator<Item = (String, String)>,
 ) -> anyhow::Result<Config> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    config::load(path, &text, environment).map_err(|errors| {
-        let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        anyhow::anyhow!(words.join("\n"))
-    })
+    config::load(path, &text, environment).map_err(|errors| config::joined(&errors))
 }

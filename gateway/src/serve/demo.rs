@@ -12,16 +12,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use aqueduct_adapter_a2a::config::StreamShape;
 use aqueduct_core::CancelToken;
 
 use super::Listening;
-use super::command::{finish, stop_on_signal};
+use super::command::stop_on_signal;
 use crate::cli::DemoArgs;
-use crate::config::{self, A2aAddress, A2aExposure, A2aVersion, Agent, AgentSource, LogLevel};
+use crate::config::{self, Agent, AgentSource, LogLevel};
 use crate::service::Gateway;
 use crate::source::script::Script;
-use crate::{exit, mock, telemetry};
+use crate::{chat, exit, mock, telemetry};
 
 /// The port of the demo, unless it is in use.
 pub const DEMO_PORT: u16 = 8787;
@@ -89,20 +88,7 @@ pub async fn demo_gateway(listen: SocketAddr) -> anyhow::Result<(Arc<Gateway>, D
         let (address, switch) = start(Arc::new(script), name).await?;
         running.0.push(switch);
         // Proxied, so that the demo also shows the A2A cards and calls of the agents through the gateway.
-        let address = A2aAddress::Url(format!("http://{address}"));
-        let (version, expose) = (A2aVersion::V1_0, A2aExposure::Proxy);
-        add(
-            name,
-            about,
-            AgentSource::A2a {
-                address,
-                binding: None,
-                version,
-                expose,
-                stream: StreamShape::Auto,
-                hosts: Vec::new(),
-            },
-        );
+        add(name, about, chat::a2a(&format!("http://{address}")));
     }
     let (name, both, about) = BOTH;
     add(name, about, AgentSource::FanOut { agents: both.map(str::to_owned).to_vec() });
@@ -130,7 +116,7 @@ async fn start(script: Arc<Script>, name: &str) -> anyhow::Result<(SocketAddr, C
 
 /// Runs `aqueduct demo`.
 pub fn demo(args: &DemoArgs, out: &mut dyn Write, notes: &mut dyn Write) -> exit::Code {
-    finish("demo", run(args, out, notes), notes)
+    exit::finish("demo", run(args, out, notes), notes)
 }
 
 /// Serves the demo until a signal stops it. A port in use is replaced by a free one: a demo should start with one

@@ -250,41 +250,32 @@ impl Listening {
     ///
     /// On `server.listen`, probes and metrics skip authentication, and probes, which report no data, also skip the check of host
     /// and origin.
-    fn start(self) -> (JoinSet<Drained>, Probes) {
-        let Self {
-            gateway,
-            a2a,
-            servers,
-            grpc_servers,
-            admin_servers,
-            grpc,
-            mut counters,
-            quotas,
-            shutdown,
-            ..
-        } = self;
-        let sockets = routes::sockets(&gateway);
-        counters.push(("ws", sockets.counters()));
-        let probes = Probes { gateway: Arc::clone(&gateway), counters: Arc::new(counters), quotas };
+    fn start(mut self) -> (JoinSet<Drained>, Probes) {
+        let (gateway, shutdown) = (&self.gateway, &self.shutdown);
+        let sockets = routes::sockets(gateway);
+        self.counters.push(("ws", sockets.counters()));
+        let counters = Arc::new(self.counters);
+        let probes = Probes { gateway: Arc::clone(gateway), counters, quotas: self.quotas };
         // Browsers cannot use an address for gRPC alone, so no admission by origin is needed.
         let service: Arc<dyn RunService> = Arc::new(gateway.runs().clone());
-        let grpc_only = grpc.clone().fallback(grpc::unimplemented);
-        let grpc_only = layered(&gateway, authenticated(grpc_only, Arc::clone(&service)));
-        let router = routes::router(&gateway, &a2a, &sockets, grpc);
+        let grpc_only = self.grpc.clone().fallback(grpc::unimplemented);
+        let grpc_only = layered(gateway, authenticated(grpc_only, Arc::clone(&service)));
+        let router = routes::router(gateway, &self.a2a, &sockets, self.grpc);
         let router = authenticated(router, service);
         let admission = admission(&gateway.config());
         // Scrapers may address a pod by its IP address.
         let metrics = Admission { any_address: true, ..admission.clone() }.apply(probes.walled_routes());
         let router = admission.apply(router).merge(metrics).merge(probes.open_routes(false));
-        let router = layered(&gateway, if a2a.root().is_some() { cut::cutting(router) } else { router });
+        let router = if self.a2a.root().is_some() { cut::cutting(router) } else { router };
+        let router = layered(gateway, router);
         let mut tasks = JoinSet::new();
-        for server in servers {
+        for server in self.servers {
             tasks.spawn(server.serve(router.clone(), shutdown.clone()));
         }
-        for server in grpc_servers {
+        for server in self.grpc_servers {
             tasks.spawn(server.serve(grpc_only.clone(), shutdown.clone()));
         }
-        for server in admin_servers {
+        for server in self.admin_servers {
             tasks.spawn(server.serve(probes.open_routes(true), shutdown.clone()));
         }
         (tasks, probes)

@@ -66,11 +66,7 @@ pub(crate) struct AgentEntry {
     pub(crate) runs: Arc<RunEntry>,
 }
 
-impl std::fmt::Debug for AgentEntry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AgentEntry").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(AgentEntry { name });
 
 /// Observers of the calls to remote agents, and their network.
 #[derive(Debug, Clone)]

@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use anyhow::Context as _;
 use aqueduct::remote::AgentHealth;
 use aqueduct_adapter_agui::fold;
+use aqueduct_core::Timestamp;
 use aqueduct_core::service::{Caller, ServiceError};
-use aqueduct_core::{RunId, Timestamp};
-use aqueduct_runlog::{LogError, LogScope, RunLog, RunState};
+use aqueduct_runlog::{LogError, LogScope, RunLog};
 use aqueduct_runs::{Clock, Runs, Settings, UniqueBits, random_bits};
 use aqueduct_transport_http::Dial;
 use aqueduct_transport_http::tls::LiveTls;
@@ -62,11 +62,7 @@ impl Surroundings {
     }
 }
 
-impl std::fmt::Debug for Surroundings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").field("dial", &self.dial).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(Surroundings { dial });
 
 /// The gateway: agents, identities and settings of a configuration, around the run engine.
 pub struct Gateway {
@@ -81,11 +77,7 @@ pub struct Gateway {
     certificates: RwLock<Vec<LiveTls>>,
 }
 
-impl std::fmt::Debug for Gateway {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gateway").field("runs", &self.runs).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(Gateway { runs });
 
 impl Gateway {
     /// Returns a gateway with the log of the configuration. Must be called inside a runtime; no agent is connected yet.
@@ -268,16 +260,6 @@ impl Gateway {
     /// Returns the run log.
     pub(crate) fn log(&self) -> &Arc<dyn RunLog> {
         self.runs.run_log()
-    }
-
-    /// Returns `true` if this gateway drives the run.
-    pub(crate) fn drives(&self, run: &RunId) -> bool {
-        self.runs.drives(run)
-    }
-
-    /// Returns the caller's runs in the log, newest first, at most `most`.
-    pub(crate) async fn runs_of(&self, caller: &Caller, most: usize) -> Result<Vec<RunState>, ServiceError> {
-        self.runs.list_runs(caller, most).await
     }
 
     /// Returns the number of open runs that this gateway drives.

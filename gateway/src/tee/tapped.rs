@@ -17,6 +17,16 @@ use super::relate::Caller;
 use super::remote::RemoteLane;
 use crate::service::Gateway;
 
+/// Evaluates an expression with the lane of either kind.
+macro_rules! either {
+    ($tapped:expr, $lane:ident => $use:expr) => {
+        match $tapped {
+            Tapped::Here($lane) => $use,
+            Tapped::There($lane) => $use,
+        }
+    };
+}
+
 /// The lane of one call.
 #[derive(Debug)]
 pub(crate) enum Tapped {
@@ -45,26 +55,17 @@ impl Tapped {
 
     /// Returns the run context for the sub-agent.
     pub(crate) fn run_context(&self) -> RunContext {
-        match self {
-            Self::Here(lane) => lane.run_context(),
-            Self::There(lane) => lane.run_context(),
-        }
+        either!(self, lane => lane.run_context())
     }
 
     /// Waits until the run is cancelled. Returns the task to cancel.
     pub(crate) async fn cancel_wanted(&self) -> String {
-        match self {
-            Self::Here(lane) => lane.cancel_wanted().await,
-            Self::There(lane) => lane.cancel_wanted().await,
-        }
+        either!(self, lane => lane.cancel_wanted().await)
     }
 
     /// Shows that the agent has received the request and has not responded yet.
     pub(crate) async fn handle_wait(&mut self) {
-        match self {
-            Self::Here(lane) => lane.handle_wait().await,
-            Self::There(lane) => lane.handle_wait().await,
-        }
+        either!(self, lane => lane.handle_wait().await)
     }
 
     /// Handles a chunk of an event stream.
@@ -77,18 +78,12 @@ impl Tapped {
 
     /// Handles a response that is not a stream.
     pub(crate) async fn handle_body(&mut self, status: u16, body: &Bytes) {
-        match self {
-            Self::Here(lane) => lane.handle_body(status, body).await,
-            Self::There(lane) => lane.handle_body(status, body).await,
-        }
+        either!(self, lane => lane.handle_body(status, body).await)
     }
 
     /// Handles the end of the event stream.
     pub(crate) async fn handle_end(&mut self) {
-        match self {
-            Self::Here(lane) => lane.handle_end().await,
-            Self::There(lane) => lane.handle_end().await,
-        }
+        either!(self, lane => lane.handle_end().await)
     }
 
     /// Handles a failed call or a cut stream.
@@ -101,10 +96,7 @@ impl Tapped {
 
     /// Emits a notice about the response for watchers.
     pub(crate) async fn handle_notice(&mut self, text: &str) {
-        match self {
-            Self::Here(lane) => lane.handle_notice(text).await,
-            Self::There(lane) => lane.handle_notice(text).await,
-        }
+        either!(self, lane => lane.handle_notice(text).await)
     }
 
     /// Returns `true` if interrupts of the sub-agent are raised to the user of the run.
@@ -149,9 +141,6 @@ impl Tapped {
     /// Stores the state that a further call of the task needs. For a task that works without a stream, the future
     /// returns its id once it is to be cancelled.
     pub(crate) fn retire(self) -> BoxFuture<'static, Option<String>> {
-        match self {
-            Self::Here(lane) => Box::pin(lane.retire()),
-            Self::There(lane) => Box::pin(lane.retire()),
-        }
+        either!(self, lane => Box::pin(lane.retire()))
     }
 }

@@ -104,77 +104,89 @@ struct RelationLabels {
     relation: &'static str,
 }
 
-/// All counters and histograms. Fields are cheap to clone and share their values with the registry.
-#[derive(Debug)]
-pub(crate) struct Metrics {
-    /// Contains a clone of every field below under its name.
-    registry: Registry,
-    /// Counted when a run is attached, also by a takeover.
-    pub(crate) runs_started: Family<StartLabels, Counter>,
-    /// Observed once per run at this replica, also if another replica takes the run over.
-    pub(crate) run_duration: Histograms<AgentLabels>,
-    /// From the start of a run to the first event other than `RunStarted`.
-    pub(crate) first_event: Histograms<AgentLabels>,
-    /// The gateway's own share of the latency, without agent and network.
-    pub(crate) event_delay: Histogram,
-    pub(crate) log_append: Histogram,
-    /// Open lanes of runs that this replica drives. A run that ends subtracts the lanes it left open.
-    pub(crate) lanes_open: Gauge,
-    pub(crate) lanes: Family<OutcomeLabels, Counter>,
-    pub(crate) tool_calls: Family<OutcomeLabels, Counter>,
-    /// Counted when an interrupt is requested, whether or not a reply arrives.
-    pub(crate) interrupts: Family<AgentLabels, Counter>,
-    /// Sums of what agents reported at the end of their runs; agents that report nothing count nothing.
-    pub(crate) tokens: Family<TokenLabels, Counter>,
-    /// Successful look-ups only.
-    pub(crate) upstream_lookup: Histograms<AgentLabels>,
-    pub(crate) upstream_lookups: Family<OutcomeLabels, Counter>,
-    pub(crate) upstream_connect: Histograms<AgentLabels>,
-    /// From the request to the response head, not to the end of the stream.
-    pub(crate) upstream_answer: Histograms<AgentLabels>,
-    pub(crate) upstream_calls: Family<OutcomeLabels, Counter>,
-    pub(crate) requests: Family<RequestLabels, Counter>,
-    pub(crate) refusals: Family<RefusalLabels, Counter>,
-    pub(crate) dialects: Family<DialectLabels, Counter>,
-    tee_calls: Family<RelationLabels, Counter>,
-    /// Registered as `tee_events_dropped`.
-    lane_events_dropped: Counter,
+/// Declares [`Metrics`]: each field with its type, its name and help text at `/metrics`, and the constructor of types
+/// that have no default.
+macro_rules! metrics {
+    ($( $(#[$about:meta])* $vis:vis $field:ident: $type:ty = $name:literal, $help:literal $(, $new:expr)?; )+) => {
+        /// All counters and histograms. Fields are cheap to clone and share their values with the registry.
+        #[derive(Debug)]
+        pub(crate) struct Metrics {
+            /// Contains a clone of every field below under its name.
+            registry: Registry,
+            $( $(#[$about])* $vis $field: $type, )+
+        }
+
+        impl Default for Metrics {
+            fn default() -> Self {
+                let mut registry = Registry::with_prefix(PREFIX);
+                $(
+                    let $field: $type = metrics!(@new $($new)?);
+                    registry.register($name, $help, $field.clone());
+                )+
+                let metrics = Self { registry, $( $field, )+ };
+                metrics.create_relations();
+                metrics
+            }
+        }
+    };
+    (@new $new:expr) => { $new };
+    (@new) => { Default::default() };
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        let mut metrics = Self {
-            registry: Registry::with_prefix(PREFIX),
-            runs_started: Family::default(),
-            run_duration: Family::new_with_constructor(long),
-            first_event: Family::new_with_constructor(long),
-            event_delay: short(),
-            log_append: short(),
-            lanes_open: Gauge::default(),
-            lanes: Family::default(),
-            tool_calls: Family::default(),
-            interrupts: Family::default(),
-            tokens: Family::default(),
-            upstream_lookup: Family::new_with_constructor(short),
-            upstream_lookups: Family::default(),
-            upstream_connect: Family::new_with_constructor(short),
-            upstream_answer: Family::new_with_constructor(long),
-            upstream_calls: Family::default(),
-            requests: Family::default(),
-            refusals: Family::default(),
-            dialects: Family::default(),
-            tee_calls: Family::default(),
-            lane_events_dropped: Counter::default(),
-        };
-        // Created at zero, so that rates and alerts exist before the first forwarded call.
-        for relation in RELATIONS {
-            drop(metrics.tee_calls.get_or_create(&RelationLabels { relation }));
-        }
-        metrics.register_runs();
-        metrics.register_upstream();
-        metrics.register_requests();
-        metrics
-    }
+metrics! {
+    /// Counted when a run is attached, also by a takeover.
+    pub(crate) runs_started: Family<StartLabels, Counter> =
+        "runs_started", "Runs started, by agent and surface";
+    /// Observed once per run at this replica, also if another replica takes the run over.
+    pub(crate) run_duration: Histograms<AgentLabels> =
+        "run_duration_seconds", "How long runs took, by agent", Family::new_with_constructor(long);
+    /// From the start of a run to the first event other than `RunStarted`.
+    pub(crate) first_event: Histograms<AgentLabels> =
+        "time_to_first_event_seconds", "From the start of a run to the first event of its agent",
+        Family::new_with_constructor(long);
+    /// The gateway's own share of the latency, without agent and network.
+    pub(crate) event_delay: Histogram =
+        "event_delay_seconds",
+        "From the arrival of an event in the gateway to its place in the log, where watchers read it", short();
+    pub(crate) log_append: Histogram =
+        "log_append_seconds", "How long the run log took to append events", short();
+    /// Open lanes of runs that this replica drives. A run that ends subtracts the lanes it left open.
+    pub(crate) lanes_open: Gauge = "lanes_open", "Sub-agents at work in runs of this replica";
+    pub(crate) lanes: Family<OutcomeLabels, Counter> =
+        "lanes", "Sub-agents that ended, by agent of the run";
+    pub(crate) tool_calls: Family<OutcomeLabels, Counter> =
+        "tool_calls", "Tool calls that were answered, by agent of the run";
+    /// Counted when an interrupt is requested, whether or not a reply arrives.
+    pub(crate) interrupts: Family<AgentLabels, Counter> = "interrupts", "Questions to humans, by agent";
+    /// Sums of what agents reported at the end of their runs; agents that report nothing count nothing.
+    pub(crate) tokens: Family<TokenLabels, Counter> = "tokens", "Tokens of models, as agents reported them";
+    /// Successful look-ups only.
+    pub(crate) upstream_lookup: Histograms<AgentLabels> =
+        "upstream_lookup_seconds", "How long the addresses of agents' names took to be found",
+        Family::new_with_constructor(short);
+    pub(crate) upstream_lookups: Family<OutcomeLabels, Counter> =
+        "upstream_lookups",
+        "Look-ups of agents' names, by what they came to; connections that are used again need none";
+    pub(crate) upstream_connect: Histograms<AgentLabels> =
+        "upstream_connect_seconds", "How long connections to agents took: name, connection and TLS",
+        Family::new_with_constructor(short);
+    /// From the request to the response head, not to the end of the stream.
+    pub(crate) upstream_answer: Histograms<AgentLabels> =
+        "upstream_answer_seconds", "From a call to an agent to the head of its answer",
+        Family::new_with_constructor(long);
+    pub(crate) upstream_calls: Family<OutcomeLabels, Counter> =
+        "upstream_calls", "Calls to agents that are over, by what they came to";
+    pub(crate) requests: Family<RequestLabels, Counter> =
+        "requests", "Requests answered, by surface, agent and status of HTTP";
+    pub(crate) refusals: Family<RefusalLabels, Counter> =
+        "refusals", "Requests refused, by surface and code of the refusal";
+    pub(crate) dialects: Family<DialectLabels, Counter> =
+        "dialects", "Streams and calls, by the version of the protocol that the client reads";
+    tee_calls: Family<RelationLabels, Counter> =
+        "tee_calls", "Calls passed through to A2A agents, by what related them to a run";
+    lane_events_dropped: Counter =
+        "tee_events_dropped",
+        "Events of sub-agents that their run did not take: it had ended, or its log was too slow";
 }
 
 /// The kinds of [`RelateBy`] in their order, and `none` for unrelated calls. [`Metrics::passed`] uses the
@@ -182,99 +194,11 @@ impl Default for Metrics {
 const RELATIONS: [&str; 4] = ["token", "trace", "context", "none"];
 
 impl Metrics {
-    /// Registers the metrics of runs.
-    fn register_runs(&mut self) {
-        let registry = &mut self.registry;
-        registry.register("runs_started", "Runs started, by agent and surface", self.runs_started.clone());
-        registry.register("run_duration_seconds", "How long runs took, by agent", self.run_duration.clone());
-        registry.register(
-            "time_to_first_event_seconds",
-            "From the start of a run to the first event of its agent",
-            self.first_event.clone(),
-        );
-        registry.register(
-            "event_delay_seconds",
-            "From the arrival of an event in the gateway to its place in the log, where watchers read it",
-            self.event_delay.clone(),
-        );
-        registry.register(
-            "log_append_seconds",
-            "How long the run log took to append events",
-            self.log_append.clone(),
-        );
-        registry.register(
-            "lanes_open",
-            "Sub-agents at work in runs of this replica",
-            self.lanes_open.clone(),
-        );
-        registry.register("lanes", "Sub-agents that ended, by agent of the run", self.lanes.clone());
-        registry.register(
-            "tool_calls",
-            "Tool calls that were answered, by agent of the run",
-            self.tool_calls.clone(),
-        );
-        registry.register("interrupts", "Questions to humans, by agent", self.interrupts.clone());
-        registry.register("tokens", "Tokens of models, as agents reported them", self.tokens.clone());
-    }
-
-    /// Registers the metrics of calls to remote agents.
-    fn register_upstream(&mut self) {
-        let registry = &mut self.registry;
-        registry.register(
-            "upstream_lookup_seconds",
-            "How long the addresses of agents' names took to be found",
-            self.upstream_lookup.clone(),
-        );
-        registry.register(
-            "upstream_lookups",
-            "Look-ups of agents' names, by what they came to; connections that are used again need none",
-            self.upstream_lookups.clone(),
-        );
-        registry.register(
-            "upstream_connect_seconds",
-            "How long connections to agents took: name, connection and TLS",
-            self.upstream_connect.clone(),
-        );
-        registry.register(
-            "upstream_answer_seconds",
-            "From a call to an agent to the head of its answer",
-            self.upstream_answer.clone(),
-        );
-        registry.register(
-            "upstream_calls",
-            "Calls to agents that are over, by what they came to",
-            self.upstream_calls.clone(),
-        );
-    }
-
-    /// Registers the metrics of requests to the gateway and of the tee.
-    fn register_requests(&mut self) {
-        let registry = &mut self.registry;
-        registry.register(
-            "requests",
-            "Requests answered, by surface, agent and status of HTTP",
-            self.requests.clone(),
-        );
-        registry.register(
-            "refusals",
-            "Requests refused, by surface and code of the refusal",
-            self.refusals.clone(),
-        );
-        registry.register(
-            "dialects",
-            "Streams and calls, by the version of the protocol that the client reads",
-            self.dialects.clone(),
-        );
-        registry.register(
-            "tee_calls",
-            "Calls passed through to A2A agents, by what related them to a run",
-            self.tee_calls.clone(),
-        );
-        registry.register(
-            "tee_events_dropped",
-            "Events of sub-agents that their run did not take: it had ended, or its log was too slow",
-            self.lane_events_dropped.clone(),
-        );
+    /// Creates the counters of forwarded calls at zero, so that rates and alerts exist before the first call.
+    fn create_relations(&self) {
+        for relation in RELATIONS {
+            drop(self.tee_calls.get_or_create(&RelationLabels { relation }));
+        }
     }
 
     /// Returns the registry for `live::render`.

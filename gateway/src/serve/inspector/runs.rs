@@ -18,6 +18,7 @@ use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::progress::shortened;
 use crate::service::Gateway;
 
 /// The largest number of runs in the response; filters search further back.
@@ -127,7 +128,7 @@ pub(super) async fn list(
     caller: &Caller,
     query: &RunsQuery,
 ) -> Result<Value, ServiceError> {
-    let runs = gateway.runs_of(caller, SEARCHED).await?;
+    let runs = gateway.runs().list_runs(caller, SEARCHED).await?;
     let traces = gateway.config().inspector.traces.clone();
     let identity = gateway.runs().identify(caller)?;
     let limit = query.limit.unwrap_or(LISTED).clamp(1, LISTED);
@@ -286,10 +287,7 @@ fn prompt_of(input: &Value) -> String {
 
 /// Returns at most [`TEXT`] characters of a text, with an ellipsis if it is longer.
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(TEXT) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
+    shortened(text, TEXT)
 }
 
 /// Returns the entry of a run as the page reads it. `run` is the id with which this caller can watch the run.

@@ -57,6 +57,12 @@ impl Callee {
             }
         }
     }
+
+    /// Cancels a task in the background, while its stream is still read.
+    pub(super) fn cancel_later(&self, task: String) {
+        let callee = self.clone();
+        tokio::spawn(async move { callee.cancel(task).await });
+    }
 }
 
 /// Sends a request to a remote agent. The body of the response is a stream if its media type is `text/event-stream`,

@@ -26,22 +26,13 @@ pub(super) fn agents_id(owner: &str, agent: &str, name: &str) -> String {
         hash.update(part.as_bytes());
         hash.update(&[0]);
     }
-    let mut digits: Vec<u8> = hash.finish().as_ref().iter().take(16).flat_map(|byte| hex(*byte)).collect();
+    let hex = |byte: &u8| format!("{byte:02x}");
+    let mut digits: String = hash.finish().as_ref().iter().take(16).map(hex).collect();
     // UUID version 8 (RFC 9562, custom derivation) and the variant of that RFC.
-    for (at, digit) in [(12, b'8'), (16, b'a')] {
-        if let Some(place) = digits.get_mut(at) {
-            *place = digit;
-        }
-    }
-    let groups = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
-    let groups = groups.map(|(from, to)| String::from_utf8_lossy(digits.get(from..to).unwrap_or_default()));
-    groups.join("-")
-}
-
-/// Returns a byte as two hexadecimal digits.
-fn hex(byte: u8) -> [u8; 2] {
-    let digit = |value: u8| b"0123456789abcdef".get(usize::from(value)).copied().unwrap_or(b'0');
-    [digit(byte >> 4), digit(byte & 15)]
+    digits.replace_range(12..13, "8");
+    digits.replace_range(16..17, "a");
+    let groups = [0..8, 8..12, 12..16, 16..20, 20..32];
+    groups.map(|group| digits.get(group).unwrap_or_default().to_owned()).join("-")
 }
 
 /// The renamed contexts of one call: each name of the caller with the id for the agent.

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::callee::Callee;
-use super::relay::{CHUNKS, SHOWN_AFTER, caller_gone};
+use super::relay::{CHUNKS, answered, caller_gone, finish, relayed};
 use super::tap;
 use crate::service::Gateway;
 use crate::tee::Tapped;
@@ -175,7 +175,7 @@ impl Relay {
         answering: impl Future<Output = Answered> + Send,
         mut to: oneshot::Sender<Answered>,
     ) {
-        let whole = match self.answered(answering, &mut to).await {
+        let whole = match answered(&mut self.lane, answering, &mut to).await {
             None => {
                 self.lane.handle_failure(caller_gone()).await;
                 None
@@ -195,38 +195,7 @@ impl Relay {
                 Some((to, Err(status)))
             }
         };
-        let rest = self.lane.retire();
-        // The lane is retired first: the caller may read its task as soon as it has the id.
-        if let Some((to, answer)) = whole {
-            to.send(answer).ok();
-        }
-        if let Some(task) = rest.await {
-            self.callee.cancel(task).await;
-        }
-    }
-
-    /// Returns the response, or `None` if the caller disconnected before.
-    ///
-    /// The lane shows the pending call after [`SHOWN_AFTER`].
-    async fn answered(
-        &mut self,
-        answering: impl Future<Output = Answered> + Send,
-        to: &mut oneshot::Sender<Answered>,
-    ) -> Option<Answered> {
-        let mut answering = std::pin::pin!(answering);
-        let mut shown = std::pin::pin!(tokio::time::sleep(SHOWN_AFTER));
-        let mut is_shown = false;
-        loop {
-            tokio::select! {
-                biased;
-                answer = &mut answering => return Some(answer),
-                () = to.closed() => return None,
-                () = &mut shown, if !is_shown => {
-                    is_shown = true;
-                    self.lane.handle_wait().await;
-                }
-            }
-        }
+        finish(&self.callee, self.lane, whole).await;
     }
 
     /// Forwards a stream to the caller, each message after its copy was sent to the lane.
@@ -241,8 +210,7 @@ impl Relay {
                 () = to.closed() => return self.lane.handle_failure(caller_gone()).await,
                 task = self.lane.cancel_wanted(), if !is_cancelled => {
                     is_cancelled = true;
-                    let callee = self.callee.clone();
-                    tokio::spawn(async move { callee.cancel(task).await });
+                    self.callee.cancel_later(task);
                 }
                 message = messages.next() => match message {
                     Some(Ok(message)) => {
@@ -273,11 +241,6 @@ impl Relay {
         }
         written.into()
     }
-}
-
-/// Returns the caller's end of the relay. Dropping it closes the channel, by which the relay detects the disconnect.
-fn relayed(chunks: mpsc::Receiver<Result<Bytes, RawStatus>>) -> Payloads {
-    Box::pin(futures_util::stream::unfold(chunks, async |mut chunks| Some((chunks.recv().await?, chunks))))
 }
 
 /// Returns the failure that the lane shows for a refused call.

@@ -245,7 +245,7 @@ async fn tap(
     // A supervisor may call on behalf of other principals, because one supervisor process serves the runs of all users.
     let supervisors = &agent.config.supervisors;
     let requester = Requester { is_supervisor: supervisors.contains(owner), principal: owner.clone() };
-    let found = gateway.tee().relate(&requester, headers, call, |run| gateway.drives(run)).await;
+    let found = gateway.tee().relate(&requester, headers, call, |run| gateway.runs().drives(run)).await;
     gateway.metrics().passed(found.as_ref().map(|(_, way)| *way));
     let (caller, way) = found?;
     // A client that comes back to a task is in the trace of the run that the task is: it did not call from within.

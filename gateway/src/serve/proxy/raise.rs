@@ -121,7 +121,7 @@ impl Relay {
                 () = to.closed() => return self.caller_is_gone().await,
                 task = self.lane.cancel_wanted(), if !is_told => {
                     is_told = true;
-                    self.cancel_task(task);
+                    self.callee.cancel_later(task);
                     continue;
                 }
                 next = stream.next() => next,

@@ -25,6 +25,7 @@ use aqueduct_core::RunFailure;
 use aqueduct_transport_http::Error as HttpError;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::answer::{Answer, AnswerBody, Chunks, encoding};
@@ -36,7 +37,7 @@ use crate::tee::lane::CALLER_GONE;
 /// Chunks in flight between agent and caller. One keeps both busy; more would only hide that the caller is slow.
 pub(super) const CHUNKS: usize = 1;
 /// A call without a response for this long is shown before there is one: a person notices a pause of a second.
-pub(super) const SHOWN_AFTER: Duration = Duration::from_secs(1);
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
 /// The code for an agent that compressed its response although the request forbids it.
 const ANSWER_COMPRESSED: &str = "answer_compressed";
 
@@ -88,7 +89,8 @@ impl Relay {
     /// Runs the relay until the response is complete and the lane is retired. A response that is not a stream is sent
     /// to the caller last, after the lane has stored its task.
     async fn run(mut self, request: http::Request<Bytes>, mut to: Respond) {
-        let whole = match self.ask(request, &mut to).await {
+        let callee = self.callee.clone();
+        let whole = match answered(&mut self.lane, callee.ask(request), &mut to).await {
             None => {
                 self.caller_is_gone().await;
                 None
@@ -99,40 +101,7 @@ impl Relay {
             }
             Some(Ok(answer)) => self.hand_over(answer, to).await,
         };
-        let rest = self.lane.retire();
-        // The lane is retired before the caller has the id of its task: the caller may read the task at once, and that
-        // call has to find the lane's state.
-        if let Some((to, answer)) = whole {
-            to.send(answer).ok();
-        }
-        // Waits for the end of the run if the task works without a stream.
-        if let Some(task) = rest.await {
-            self.callee.cancel(task).await;
-        }
-    }
-
-    /// Sends the request. Returns the response, or `None` if the caller disconnected before. The lane shows the pending
-    /// call after [`SHOWN_AFTER`].
-    async fn ask(
-        &mut self,
-        request: http::Request<Bytes>,
-        to: &mut Respond,
-    ) -> Option<Result<Answer, RunFailure>> {
-        let callee = self.callee.clone();
-        let mut asked = std::pin::pin!(callee.ask(request));
-        let mut shown = std::pin::pin!(tokio::time::sleep(SHOWN_AFTER));
-        let mut is_shown = false;
-        loop {
-            tokio::select! {
-                biased;
-                answer = &mut asked => return Some(answer),
-                () = to.closed() => return None,
-                () = &mut shown, if !is_shown => {
-                    is_shown = true;
-                    self.lane.handle_wait().await;
-                }
-            }
-        }
+        finish(&self.callee, self.lane, whole).await;
     }
 
     /// Relays the response if it is a stream; else returns it together with the sender for it.
@@ -233,7 +202,7 @@ impl Relay {
                 () = to.closed() => return self.caller_is_gone().await,
                 task = self.lane.cancel_wanted(), if !is_told => {
                     is_told = true;
-                    self.cancel_task(task);
+                    self.callee.cancel_later(task);
                 }
                 chunk = stream.next() => match chunk {
                     Some(Ok(bytes)) => {
@@ -248,12 +217,6 @@ impl Relay {
                 },
             }
         }
-    }
-
-    /// Cancels the task at the callee. Spawned: the stream is read while the callee handles the cancel.
-    pub(super) fn cancel_task(&self, task: String) {
-        let callee = self.callee.clone();
-        tokio::spawn(async move { callee.cancel(task).await });
     }
 
     /// Ends lane and caller's stream with the error of a cut connection.
@@ -285,6 +248,44 @@ impl Relay {
     }
 }
 
+/// Waits for the response to a call. Returns `None` if the caller disconnected before. The lane shows the pending call
+/// after [`SHOWN_AFTER`].
+pub(super) async fn answered<T>(
+    lane: &mut Tapped,
+    answering: impl Future<Output = T>,
+    to: &mut oneshot::Sender<T>,
+) -> Option<T> {
+    let mut answering = std::pin::pin!(answering);
+    let mut shown = std::pin::pin!(tokio::time::sleep(SHOWN_AFTER));
+    let mut is_shown = false;
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut answering => return Some(answer),
+            () = to.closed() => return None,
+            () = &mut shown, if !is_shown => {
+                is_shown = true;
+                lane.handle_wait().await;
+            }
+        }
+    }
+}
+
+/// Retires the lane, and sends a response that is not a stream to the caller.
+///
+/// The lane is retired before the caller has the id of its task: the caller may read the task at once, and that call
+/// has to find the lane's state. If the task works without a stream, waits for the end of the run, and cancels the task
+/// together with it.
+pub(super) async fn finish<T>(callee: &Callee, lane: Tapped, whole: Option<(oneshot::Sender<T>, T)>) {
+    let rest = lane.retire();
+    if let Some((to, answer)) = whole {
+        to.send(answer).ok();
+    }
+    if let Some(task) = rest.await {
+        callee.cancel(task).await;
+    }
+}
+
 /// Returns the failure of a lane whose caller disconnected.
 pub(super) fn caller_gone() -> RunFailure {
     let message = "the agent that called this one went away before it had the whole answer";
@@ -292,6 +293,6 @@ pub(super) fn caller_gone() -> RunFailure {
 }
 
 /// Returns the caller's end of the relay. Dropping it closes the channel, by which the relay detects the disconnect.
-fn relayed(chunks: mpsc::Receiver<Result<Bytes, HttpError>>) -> Chunks {
+pub(super) fn relayed<T: Send + 'static>(chunks: mpsc::Receiver<T>) -> BoxStream<'static, T> {
     futures_util::stream::unfold(chunks, async |mut chunks| Some((chunks.recv().await?, chunks))).boxed()
 }

@@ -47,7 +47,7 @@ use aqueduct_core::{
 };
 
 use super::{EventSender, emit};
-use crate::config::ConfigError;
+use crate::config::{ConfigError, joined};
 pub use keys::reference;
 pub use model::Script;
 use play::{Played, Player};
@@ -100,12 +100,6 @@ impl Script {
         let id = message.and_then(|message| message.id.as_ref()).map_or("", MessageId::as_str);
         self.rules.iter().enumerate().find(|(_, rule)| rule.matches.fits(&text, id))
     }
-}
-
-/// Returns all errors as one, one per line.
-fn joined(errors: &[ConfigError]) -> anyhow::Error {
-    let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    anyhow::anyhow!(words.join("\n"))
 }
 
 /// The position at which a script continues: the indexes of a rule and of one of its steps.

@@ -88,11 +88,7 @@ enum Way {
     Grpc,
 }
 
-impl std::fmt::Debug for OtlpSender {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OtlpSender").field("url", &self.url).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(OtlpSender { url });
 
 impl OtlpSender {
     /// Returns a sender to the collector at `url`. Nothing is connected yet, so a collector that is down does

@@ -254,6 +254,7 @@ macro_rules! conversions {
                     parts: message.$parts.into_iter().map(Into::into).collect(),
                     metadata: raw_metadata(message.metadata),
                     extensions: texts(message.extensions),
+                    $($references: texts(message.$references),)?
                     ..Self::default()
                 }
             }

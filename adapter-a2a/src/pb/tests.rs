@@ -107,6 +107,20 @@ fn times_states_and_files_survive() {
 }
 
 #[test]
+fn referenced_tasks_and_extensions_of_a_message_survive() {
+    let message = crate::wire::Message {
+        message_id: "m".to_owned().into(),
+        reference_task_ids: vec!["t-1".to_owned().into(), "t-2".to_owned().into()],
+        extensions: vec!["urn:x".to_owned().into()],
+        ..crate::wire::Message::default()
+    };
+    let StreamItem::Message(read) = through_v1(&StreamItem::Message(message)) else { panic!("no message") };
+    let texts = |list: &[crate::wire::Text<'_>]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(texts(&read.reference_task_ids), ["t-1", "t-2"]);
+    assert_eq!(texts(&read.extensions), ["urn:x"]);
+}
+
+#[test]
 fn numbers_that_no_name_has_are_kept() {
     let status = v1::TaskStatus { state: 42, ..v1::TaskStatus::default() };
     let read = crate::wire::TaskStatus::from(status.clone());

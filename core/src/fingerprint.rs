@@ -8,10 +8,9 @@
 //! White space around a text is not compared: providers trim aggregates, and a lost final newline must not show a message
 //! twice. A text shorter than the emitted one counts as different, because a hash says nothing about a prefix of its input.
 //!
-//! The hash of prose ([`TextHash`]) takes a word of eight bytes per multiplication and keeps the bytes of an unfinished word,
-//! so that it does not depend on how the text was cut: a source that sends the whole text so far is hashed again with every
-//! frame. [`hash_bytes`] is polynomial modulo 2^64, for keys. Neither is collision resistant: a source that forges a collision
-//! can only suppress its own text.
+//! The hash of prose ([`TextHash`]) takes eight bytes per multiplication, because the whole text so far is hashed with every
+//! frame of some sources, and keeps the bytes of an unfinished word, so that cuts do not matter. [`hash_bytes`] is for keys.
+//! Neither is collision resistant: a source that forges a collision can only suppress its own text.
 
 /// Odd, so that no power of it vanishes modulo 2^64; the digits are those of the golden ratio.
 const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -55,9 +54,9 @@ pub fn hash_text(text: &str) -> u64 {
 #[derive(Debug, Clone, Copy, Default)]
 struct TextHash {
     words: u64,
-    /// The first bytes of the next word, the others zero.
+    /// The first `tail_bits` of the next word, the others zero.
     tail: u64,
-    tail_len: u8,
+    tail_bits: u32,
 }
 
 impl TextHash {
@@ -70,33 +69,38 @@ impl TextHash {
 
     /// Appends text.
     fn push(&mut self, text: &str) {
-        let missing = usize::from(8 - self.tail_len) % 8;
-        let Some((head, rest)) = text.as_bytes().split_at_checked(missing) else {
-            return self.push_tail(text.as_bytes());
-        };
-        self.push_tail(head);
-        let (words, rest) = rest.as_chunks::<8>();
+        let (words, rest) = text.as_bytes().as_chunks::<8>();
         for word in words {
-            self.words = mix(self.words, u64::from_le_bytes(*word));
+            let word = u64::from_le_bytes(*word);
+            self.words = mix(self.words, self.tail | (word << self.tail_bits));
+            self.tail = above(word, self.tail_bits);
         }
-        self.push_tail(rest);
-    }
-
-    /// Appends bytes that at most complete a word.
-    fn push_tail(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.tail |= u64::from(byte) << (8 * self.tail_len);
-            self.tail_len += 1;
-        }
-        if self.tail_len == 8 {
-            *self = Self { words: mix(self.words, self.tail), tail: 0, tail_len: 0 };
+        let bits = u32::try_from(8 * rest.len()).unwrap_or_default();
+        let rest = match text.as_bytes().last_chunk() {
+            // The last bytes are read as one word, the bytes before them shifted out.
+            Some(last) if bits > 0 => u64::from_le_bytes(*last) >> (64 - bits),
+            _ => rest.iter().rev().fold(0, |part, &byte| (part << 8) | u64::from(byte)),
+        };
+        let tail = self.tail | (rest << self.tail_bits);
+        if self.tail_bits + bits < 64 {
+            self.tail = tail;
+            self.tail_bits += bits;
+        } else {
+            self.words = mix(self.words, tail);
+            self.tail = above(rest, self.tail_bits);
+            self.tail_bits = self.tail_bits + bits - 64;
         }
     }
 
     /// Returns the hash of the text so far.
     fn finish(self) -> u64 {
-        if self.tail_len == 0 { self.words } else { mix(self.words, self.tail) }
+        if self.tail_bits == 0 { self.words } else { mix(self.words, self.tail) }
     }
+}
+
+/// Returns the bits of `word` that a shift by `bits` moves out: none if `bits` is zero.
+fn above(word: u64, bits: u32) -> u64 {
+    (word >> 1) >> (63 - bits)
 }
 
 /// Continues a hash over a word. One-to-one in each of both, and every bit of the word reaches the low half.

@@ -115,7 +115,8 @@ fn referenced_tasks_and_extensions_of_a_message_survive() {
         ..crate::wire::Message::default()
     };
     let StreamItem::Message(read) = through_v1(&StreamItem::Message(message)) else { panic!("no message") };
-    let texts = |list: &[crate::wire::Text<'_>]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let texts =
+        |list: &[crate::wire::Text<'_>]| list.iter().map(|text| text.as_str().to_owned()).collect::<Vec<_>>();
     assert_eq!(texts(&read.reference_task_ids), ["t-1", "t-2"]);
     assert_eq!(texts(&read.extensions), ["urn:x"]);
 }

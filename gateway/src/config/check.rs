@@ -123,7 +123,7 @@ fn check_run_log(runs: &Runs, at: &At<'_>) {
         RunLogEngine::Redis { url, ca, identity, expiry, .. } => {
             check_redis(url, ca.as_ref(), identity.as_ref(), at);
             // Lists are renewed after half of the expiry; records of proxied tasks are kept for a day plus `runs.keep`.
-            let least = (runs.keep + Duration::from_secs(24 * 60 * 60)) * 2;
+            let least = (runs.keep + Duration::from_hours(24)) * 2;
             if *expiry < least && !at.has_failed("runs.keep") {
                 let hours = least.as_secs().div_ceil(60 * 60);
                 let what =

@@ -33,11 +33,11 @@ use crate::tls;
 /// ids cause few requests to it.
 const PER_MINUTE: u32 = 5;
 /// The interval in which fetches are counted.
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 /// The pause after a first failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause after failures.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// The timeout of one fetch.
 const FETCH: Duration = Duration::from_secs(5);
 /// The largest key set or discovery document, in bytes.

@@ -65,7 +65,7 @@ impl Tapped {
 
     /// Shows that the agent has received the request and has not responded yet.
     pub(crate) async fn handle_wait(&mut self) {
-        either!(self, lane => lane.handle_wait().await)
+        either!(self, lane => lane.handle_wait().await);
     }
 
     /// Handles a chunk of an event stream.
@@ -78,12 +78,12 @@ impl Tapped {
 
     /// Handles a response that is not a stream.
     pub(crate) async fn handle_body(&mut self, status: u16, body: &Bytes) {
-        either!(self, lane => lane.handle_body(status, body).await)
+        either!(self, lane => lane.handle_body(status, body).await);
     }
 
     /// Handles the end of the event stream.
     pub(crate) async fn handle_end(&mut self) {
-        either!(self, lane => lane.handle_end().await)
+        either!(self, lane => lane.handle_end().await);
     }
 
     /// Handles a failed call or a cut stream.
@@ -96,7 +96,7 @@ impl Tapped {
 
     /// Emits a notice about the response for watchers.
     pub(crate) async fn handle_notice(&mut self, text: &str) {
-        either!(self, lane => lane.handle_notice(text).await)
+        either!(self, lane => lane.handle_notice(text).await);
     }
 
     /// Returns `true` if interrupts of the sub-agent are raised to the user of the run.

@@ -36,7 +36,7 @@ use crate::config::PushAccess;
 use crate::service::Gateway;
 
 /// How long an ownership record is kept, in addition to `runs.keep`.
-const RECORD_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+const RECORD_KEPT: Duration = Duration::from_hours(24);
 
 /// The longest id that is stored. Ids of agents are UUIDs.
 const ID_BYTES: usize = 512;

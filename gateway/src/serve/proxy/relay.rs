@@ -90,7 +90,7 @@ impl Relay {
     /// to the caller last, after the lane has stored its task.
     async fn run(mut self, request: http::Request<Bytes>, mut to: Respond) {
         let callee = self.callee.clone();
-        let whole = match answered(&mut self.lane, callee.ask(request), &mut to).await {
+        let whole = match Box::pin(answered(&mut self.lane, callee.ask(request), &mut to)).await {
             None => {
                 self.caller_is_gone().await;
                 None

@@ -8,7 +8,7 @@
 //! White space around a text is not compared: providers trim aggregates, and a lost final newline must not show a message
 //! twice. A text shorter than the emitted one counts as different, because a hash says nothing about a prefix of its input.
 //!
-//! The hash of prose ([`TextHash`]) takes eight bytes per multiplication, because the whole text so far is hashed with every
+//! The hash of prose (`TextHash`) takes eight bytes per multiplication, because the whole text so far is hashed with every
 //! frame of some sources, and keeps the bytes of an unfinished word, so that cuts do not matter. [`hash_bytes`] is for keys.
 //! Neither is collision resistant: a source that forges a collision can only suppress its own text.
 

@@ -240,7 +240,7 @@ async fn a_run_is_not_cancelled_because_the_log_cannot_tell_its_watchers() {
     assert!(is_cancelled.is_err(), "cancelled although it is watched: {is_cancelled:?}");
     world.log.refuses_states.store(false, Ordering::SeqCst);
     let is_cancelled = tokio::time::timeout(Duration::from_secs(120), world.ended.recv()).await;
-    assert_eq!(is_cancelled, Ok(Some(true)), "nobody watches it any more");
+    assert_eq!(is_cancelled, Ok(Some(true)), "the run has no watcher, here or elsewhere");
 }
 
 /// The grace begins when the last watcher leaves, at whatever replica it was.

@@ -102,7 +102,14 @@ fn client(prefix: &str, turn: usize, alive: &Alive, tally: &Tally, over: &Atomic
         let end = seen.events.last().unwrap();
         if end["type"] == "RUN_FINISHED" {
             let all = texts(&seen.events);
-            assert!(all.contains(&SPEECH.text()), "{run}: {all:?}, then {end}; {}", seen.summary());
+            // Whether the log lacks the words too tells a fault of the writer from one of the watcher.
+            let logged = || texts(&Seen::whole_through(&run, alive, turn));
+            let summary = seen.summary();
+            assert!(
+                all.contains(&SPEECH.text()),
+                "{run}: {all:?}, then {end}; {summary}; the log has {:?}",
+                logged()
+            );
             finished.fetch_add(1, Ordering::Relaxed);
         } else {
             assert!(HONEST.iter().any(|code| end["code"] == *code), "{run}: {end}");

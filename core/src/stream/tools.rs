@@ -64,6 +64,8 @@ pub(super) struct ToolCalls {
     current_counted: Option<u64>,
     /// The last number given to a call without id.
     counter: u64,
+    /// The block of a correction that another machine started and did not end, and its position in the order of opening.
+    unended: Option<(u64, Arc<BlockHead>)>,
 }
 
 impl ToolCalls {
@@ -139,6 +141,7 @@ impl ToolCalls {
         texts: &mut TextSpans,
         out: &mut Outlet,
     ) -> Result<(), Error> {
+        self.end_correction(out);
         let ended = self.unanswered.get(key).is_some_and(Call::has_ended);
         if update.mode == Mode::Replace && !tool.arguments.is_empty() && self.correct(key, &tool, lane, out) {
             return Ok(());
@@ -203,6 +206,7 @@ impl ToolCalls {
         update: &Update,
         out: &mut Outlet,
     ) {
+        self.end_correction(out);
         let name = result.name.clone().filter(|name| !name.is_empty());
         let result_hash = result_hash(&result.output, result.is_error);
         let (call_id, tool_name, fingerprint, head, key) = match key {
@@ -304,8 +308,20 @@ impl ToolCalls {
                 ends.push((opened, end));
             }
         }
+        let unended = self.unended.take();
+        ends.extend(
+            unended
+                .map(|(opened, block)| (opened, BlockEvent::BlockEnded { block, reason: EndReason::Closed })),
+        );
         self.open = 0;
         ends
+    }
+
+    /// Ends a correction that another machine started, before other input of the lane's calls.
+    fn end_correction(&mut self, out: &mut Outlet) {
+        if let Some((_, block)) = self.unended.take() {
+            out.emit(BlockEvent::BlockEnded { block, reason: EndReason::Complete });
+        }
     }
 
     /// Returns the emitted ids of the calls without result, in the order of arrival.

@@ -105,6 +105,33 @@ fn repeats_and_corrections_go_on_as_if_nothing_had_been() {
     }
 }
 
+/// An append may be cut between any two events: a correction of a call that has ended is two or three of them.
+#[test]
+fn a_correction_that_was_cut_is_ended() {
+    let corrected = || tool("c", "look", "{\"b\":2}").last().replace();
+    let calls = [
+        vec![tool("c", "look", "{\"a\":1}").last(), corrected()],
+        vec![tool("c", "look", "{\"a\":1}").last(), result("c", "r"), corrected()],
+    ];
+    let nexts = [vec![], vec![corrected()], vec![result("c", "other")], vec![tool("d", "look", "{}")]];
+    for (calls, next) in calls.iter().flat_map(|calls| nexts.iter().map(move |next| (calls, next))) {
+        let mut first = StreamContext::new(info());
+        tell(&mut first, &calls.iter().cloned().map(SourceEvent::Update).collect::<Vec<_>>());
+        let emitted = drain(&mut first);
+        for at in 0..=emitted.len() {
+            let mut second = StreamContext::resuming(info(), Limits::default());
+            let mut whole = emitted[..at].to_vec();
+            whole.iter().for_each(|event| second.handle_past(event));
+            tell(&mut second, &next.iter().cloned().map(SourceEvent::Update).collect::<Vec<_>>());
+            second.handle_eof();
+            whole.extend(drain(&mut second));
+            if let Err(violation) = InvariantChecker::check_all(&whole) {
+                panic!("cut after {at}: {violation:?}\n{whole:#?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn calls_that_ended_in_the_past_take_no_room() {
     let limits = Limits { open_blocks: 1, ..Limits::default() };

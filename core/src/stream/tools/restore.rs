@@ -24,6 +24,7 @@ impl ToolCalls {
             // The call continues with other arguments.
             BlockEvent::BlockEnded { reason: EndReason::Replaced, .. } => {}
             BlockEvent::BlockEnded { block, .. } => {
+                self.unended.take_if(|(_, unended)| unended.id == block.id);
                 let call = self.call_of(&block.tool_call_id());
                 if call.is_some_and(|call| call.opened.take().is_some()) {
                     self.open -= 1;
@@ -63,12 +64,14 @@ impl ToolCalls {
         if let Some(call) = replaced.and_then(|id| self.call_of(&id)) {
             call.fingerprint = JsonFingerprint::default();
             call.head = Some(Arc::clone(head));
+            self.unended = call.has_ended().then(|| (out.next_opened(), Arc::clone(head)));
             return;
         }
         let given = head.origin.tool_call_id.clone().filter(|_| head.replaces.is_some());
         if let Some(answered) = given.and_then(|id| self.answered.get_mut(&CallKey::Given(id))) {
             answered.fingerprint = JsonFingerprint::default();
             answered.head = Some(Arc::clone(head));
+            self.unended = Some((out.next_opened(), Arc::clone(head)));
             return;
         }
         let key = if let Some(id) = &head.origin.tool_call_id {

@@ -9,7 +9,8 @@ use crate::runs::Runs;
 const PAGE: usize = 1_000;
 
 impl Runs {
-    /// Passes the stored events of a run to `handle`, from the earliest to the head.
+    /// Passes the stored events of a run to `handle`, from the earliest to the head of `run`. The head of a page does not end the
+    /// reading: an engine may serve a page from memory that is behind its storage, or ahead of storage that lost its last events.
     pub(crate) async fn each_event(
         &self,
         run: &RunState,
@@ -18,9 +19,12 @@ impl Runs {
         let mut after = run.earliest.saturating_sub(1);
         loop {
             let page = self.run_log().read(&run.meta.run_id, after, PAGE).await?;
-            page.events.iter().for_each(|event| handle(&event.event));
+            page.events
+                .iter()
+                .filter(|event| event.number <= run.head)
+                .for_each(|event| handle(&event.event));
             match page.events.last() {
-                Some(last) if last.number < page.head => after = last.number,
+                Some(last) if last.number < run.head => after = last.number,
                 _ => return Ok(()),
             }
         }

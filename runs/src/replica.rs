@@ -67,14 +67,18 @@ impl Replica {
 #[derive(Debug)]
 pub(crate) struct HeldLease {
     runs: Runs,
-    run: RunId,
+    lease: Lease,
     /// Cancelled when the lease is lost.
     pub(crate) lost: CancelToken,
 }
 
 impl Drop for HeldLease {
     fn drop(&mut self) {
-        locked(&self.runs.0.replica.held).remove(&self.run);
+        let mut held = locked(&self.runs.0.replica.held);
+        // This replica may have taken the run over again in the meantime: that lease is still held.
+        if held.get(&self.lease.run_id).is_some_and(|(lease, _)| *lease == self.lease) {
+            held.remove(&self.lease.run_id);
+        }
     }
 }
 
@@ -100,9 +104,9 @@ impl Drop for RemoteWatch {
 impl Runs {
     /// Renews a lease until the returned guard is dropped.
     pub(crate) fn hold(&self, lease: &Lease) -> HeldLease {
-        let (run, lost) = (lease.run_id.clone(), CancelToken::new());
-        locked(&self.0.replica.held).insert(run.clone(), (lease.clone(), lost.clone()));
-        HeldLease { runs: self.clone(), run, lost }
+        let lost = CancelToken::new();
+        locked(&self.0.replica.held).insert(lease.run_id.clone(), (lease.clone(), lost.clone()));
+        HeldLease { runs: self.clone(), lease: lease.clone(), lost }
     }
 
     /// Notifies the owner of a remote run that it is watched, until the returned guard is dropped.

@@ -183,6 +183,14 @@ impl Runs {
         self.active().contains_key(run)
     }
 
+    /// Removes a run that its driver does not drive any more. A driver of the same run that was started since keeps its entry.
+    pub(crate) fn remove_active(&self, run: &RunId, handle: &Arc<RunHandle>) {
+        let mut active = self.active();
+        if active.get(run).is_some_and(|known| Arc::ptr_eq(known, handle)) {
+            active.remove(run);
+        }
+    }
+
     /// Returns the number of runs that this engine drives.
     pub fn active_runs(&self) -> usize {
         self.active().len()

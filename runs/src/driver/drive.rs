@@ -84,7 +84,7 @@ impl Drive {
         if suspension.is_none() {
             self.end();
         }
-        self.runs.active().remove(&run_id);
+        self.runs.remove_active(&run_id, &self.handle);
         drop(self.place.take());
         metrics.run_ended(self.agent.name(), &outcome, started_at.elapsed());
         tracing::info!(

@@ -223,7 +223,7 @@ impl Runs {
         now: Timestamp,
     ) -> Result<Option<Arc<Published>>, LogError> {
         let mut runs = self.published_runs(first).await?;
-        let Some(last) = runs.pop() else { return Ok(None) };
+        let Some(mut last) = runs.pop() else { return Ok(None) };
         let Some(publication) = last.checkpoint.as_deref().and_then(Publication::of) else { return Ok(None) };
         let Some(make) = self.0.host.formats.get(&publication.format).copied() else { return Ok(None) };
         let mut stored = Stored { decoder: make(), acknowledged: 0, replies: Vec::new(), asked: None };
@@ -245,6 +245,11 @@ impl Runs {
                 return Ok(None);
             }
             let Some(lease) = self.take_lease(&last.meta.run_id, now).await? else { return Ok(None) };
+            // The old owner may have appended events and taken replies after `last` was listed.
+            last = self.run_log().state(&lease.run_id).await?;
+            if let Some(newest) = last.checkpoint.as_deref().and_then(Publication::of) {
+                stored.replies = newest.replies;
+            }
             let calls = stored.decoder.waiting_calls();
             let read = self
                 .read_lapsed(&last, Some(agent), &mut |position| stored.handle_position(position))

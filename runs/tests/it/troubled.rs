@@ -1,12 +1,12 @@
 //! Runs on a log that refuses calls for a while. Their agents must not receive a cancel: the log's trouble is not the caller's
 //! wish, and another replica may drive the run.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aqueduct_core::agent::{AgentRequest, Checkpoint};
-use aqueduct_core::service::{BoxFuture, Caller, RunService as _};
+use aqueduct_core::agent::{AgentRequest, Checkpoint, Takeover};
+use aqueduct_core::service::{BoxFuture, Caller, NumberedEvent, RunService as _};
 use aqueduct_core::{
     Agent, BlockEvent, CancelToken, RunId, RunInput, SourceEvent, SourceStream, Timestamp, Update,
 };
@@ -19,12 +19,14 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// A log in memory that can be told to refuse appends, or to answer no question about a run.
+/// A log in memory that can be told to refuse appends, to answer no question about a run, or to return other pages than it holds.
 #[derive(Default)]
 struct Troubled {
     log: MemoryLog,
     refuses_appends: AtomicBool,
     refuses_states: AtomicBool,
+    /// Changes a page before it is returned.
+    page: Mutex<Option<fn(Page) -> Page>>,
 }
 
 fn refusal() -> LogError {
@@ -87,7 +89,9 @@ impl RunLog for Troubled {
     }
 
     fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
-        self.log.read(run, after, max)
+        let read = self.log.read(run, after, max);
+        let change = self.page.lock().unwrap().unwrap_or(std::convert::identity);
+        Box::pin(async move { read.await.map(change) })
     }
 
     fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
@@ -257,4 +261,79 @@ async fn the_grace_begins_when_the_last_watcher_leaves_another_replica() {
     assert!(world.ended.try_recv().is_err(), "cancelled within the grace of its last watcher");
     until(53).await;
     assert_eq!(world.ended.try_recv(), Ok(true));
+}
+
+/// An agent whose work is found again: the answer as a whole.
+struct Kept;
+
+impl Agent for Kept {
+    fn run(&self, _: AgentRequest) -> SourceStream {
+        let words = ["one ", "two "].map(|word| Update::text(word).in_message("m").into());
+        let checkpoint = SourceEvent::Checkpoint(Checkpoint(json!({ "task": 1 })));
+        Box::pin(stream::iter([checkpoint].into_iter().chain(words)).chain(stream::pending()))
+    }
+
+    fn can_resume(&self, _: &Checkpoint) -> bool {
+        true
+    }
+
+    fn resume(&self, _: AgentRequest, takeover: Takeover) -> SourceStream {
+        let whole = vec![Update::text("one two three").in_message("m").snapshot().last().into()];
+        let (rest, _) = takeover.history.deduplicate(whole, |_| false);
+        Box::pin(stream::iter(rest).chain(stream::iter([SourceEvent::finished()])))
+    }
+}
+
+/// Returns the words of a run that another replica took over while the log changed its pages.
+async fn words_after_takeover(change: fn(Page) -> Page) -> String {
+    let log = Arc::new(Troubled::default());
+    let replica = |ahead: i64| {
+        let clock: Clock = Arc::new(move || Timestamp(1_000_000 + ahead));
+        Runs::builder().agent("a", Kept).shared_log(Arc::clone(&log) as _).clock(clock).build()
+    };
+    let (owner, other) = (replica(0), replica(60_000));
+    let mut started =
+        owner.start(&Caller::default(), "a", RunInput::prompt("t", "r", "hello")).await.unwrap();
+    let is_second =
+        |event: &BlockEvent| matches!(event, BlockEvent::BlockDelta { delta, .. } if **delta == *"two ");
+    while !is_second(&started.events.next().await.unwrap().event) {}
+    // Its watcher would read the changed pages, too.
+    drop(started);
+    *log.page.lock().unwrap() = Some(change);
+    other.sweep_once().await.unwrap();
+    while log.log.state(&"r".into()).await.unwrap().closed_at.is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let stored = log.log.read(&"r".into(), 0, 100).await.unwrap().events;
+    let delta = |event: NumberedEvent| match event.event {
+        BlockEvent::BlockDelta { delta, .. } => Some(delta.to_string()),
+        _ => None,
+    };
+    stored.into_iter().filter_map(delta).collect()
+}
+
+/// An engine may serve a page from its memory, to which the last events of the storage have not come yet.
+#[tokio::test(start_paused = true)]
+async fn a_takeover_reads_events_behind_a_page_that_ends_early() {
+    let words = words_after_takeover(|mut page| {
+        let last = page.events.len().saturating_sub(1);
+        if page.events.len() > 1 {
+            page.events.truncate(last);
+            page.head -= 1;
+        }
+        page
+    });
+    assert_eq!(words.await, "one two three");
+}
+
+/// Storage that came back without its last events, while the memory of an engine still has them.
+#[tokio::test(start_paused = true)]
+async fn a_takeover_ignores_events_that_the_log_does_not_hold() {
+    let words = words_after_takeover(|mut page| {
+        let lost = page.events.last().cloned().map(|last| NumberedEvent { number: last.number + 1, ..last });
+        page.head += 1;
+        page.events.extend(lost);
+        page
+    });
+    assert_eq!(words.await, "one two three");
 }

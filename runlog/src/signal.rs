@@ -82,6 +82,12 @@ impl Signal {
         first.into_iter().chain(others).for_each(Waker::wake);
     }
 
+    /// Sets the head back to 0, for a log that may have lost events: the next progress has the true one.
+    #[cfg(feature = "redis")]
+    pub(crate) fn rewind(&self) {
+        self.state().progress.head = 0;
+    }
+
     /// Waits for events above `after`, or the end of the run.
     /// Completes at once if the condition already holds. Never fails; the error type is that of the
     /// engines.

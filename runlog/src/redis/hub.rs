@@ -103,9 +103,7 @@ impl Entry {
             Some(Notification::Head { head, closed }) => {
                 self.signal.advance(Progress { head, closed, ..Progress::default() });
             }
-            Some(Notification::Epoch(epoch)) => {
-                self.signal.advance(Progress { epoch, ..Progress::default() });
-            }
+            Some(Notification::Epoch { epoch, head }) => self.handle_takeover(epoch, head),
             Some(Notification::Controls(controls)) => {
                 self.signal.advance(Progress { controls, ..Progress::default() });
             }
@@ -129,6 +127,23 @@ impl Entry {
         let events: Vec<BlockEvent> = read.map_while(Result::ok).collect();
         body.decoder = decoder;
         self.take(&mut body, last, closed, events.into_iter());
+    }
+
+    /// Handles a takeover of the run at `head`. Events above it, which the server lost, are not part of the log any more.
+    pub(super) fn handle_takeover(&self, epoch: u64, head: Option<u64>) {
+        let mut body = self.body();
+        if let Some(head) = head.filter(|head| *head < body.tail.head()) {
+            body.tail = Tail::after(head);
+        }
+        drop(body);
+        self.signal.advance(Progress { epoch, ..Progress::default() });
+    }
+
+    /// Handles a lost connection: the server may come back without its last events, so the tail and the progress of the run
+    /// are read again.
+    fn handle_reconnect(&self) {
+        self.body().tail = Tail::default();
+        self.signal.rewind();
     }
 
     /// Handles the state of the run, as it was read from the server.
@@ -333,6 +348,7 @@ impl Listener<'_> {
     async fn run(mut self, mut stream: PubSubStream, wanted: &mut mpsc::Receiver<String>) -> bool {
         let Some(hub) = self.hub.upgrade() else { return false };
         let (all, released) = (hub.all(), hub.keys.released());
+        all.iter().for_each(|(_, entry)| entry.handle_reconnect());
         drop(hub);
         if self.sink.subscribe(&released).await.is_err()
             || !self.subscribe(all.iter().map(|(channel, _)| channel.clone()).collect()).await

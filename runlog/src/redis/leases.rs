@@ -50,8 +50,12 @@ impl RedisLog {
         let mut reply: Reply = self.shared.link.script(&self.shared.scripts.take_over, &call).await?;
         match reply.word.as_str() {
             "ok" => {
-                let lease = Lease { run_id: run, epoch: reply.next()? };
-                self.writers.insert(&lease, reply.next()?, &self.shared.keys);
+                let (epoch, head) = (reply.next()?, reply.next()?);
+                let lease = Lease { run_id: run, epoch };
+                self.writers.insert(&lease, head, &self.shared.keys);
+                if let Some(entry) = self.hub.known(&lease.run_id) {
+                    entry.handle_takeover(epoch, Some(head));
+                }
                 self.list_leases(std::slice::from_ref(&lease), until).await?;
                 Ok(lease)
             }
@@ -68,9 +72,7 @@ impl RedisLog {
         until: Timestamp,
     ) -> Result<Vec<Lease>, LogError> {
         let renew = |lease: Lease| async move {
-            let call = Call::default().key(self.shared.keys.meta(&lease.run_id));
-            let call = call.arg(lease.epoch).arg(until.0).arg(self.shared.expiry);
-            let mut reply: Reply = self.shared.link.script(&self.shared.scripts.renew, &call).await?;
+            let mut reply = self.renew_run(&lease, until).await?;
             if reply.word == "aging" {
                 let (thread, owner): (String, String) = (reply.next()?, reply.next()?);
                 self.renew_keys(&lease.run_id, &thread, &owner).await?;
@@ -88,5 +90,32 @@ impl RedisLog {
             self.writers.remove(lease);
         }
         Ok(lost)
+    }
+
+    /// Extends one lease. First appends the events again that the server lost: if the lease is released, the next owner must
+    /// find them, or its own events would get numbers that watchers have already seen.
+    async fn renew_run(&self, lease: &Lease, until: Timestamp) -> Result<Reply, LogError> {
+        let writer = self.writers.get(lease);
+        // An append that is under way finds by itself what the log lacks.
+        let acknowledged =
+            writer.as_ref().and_then(|writer| writer.try_lock().ok().map(|writer| writer.head));
+        let mut reply = self.renew_after(lease, until, acknowledged.unwrap_or_default()).await?;
+        if let ("behind", Some(writer)) = (reply.word.as_str(), writer) {
+            let (behind, deadline) = (reply.next()?, self.shared.link.deadline());
+            match writer.lock().await.restore(&self.shared, behind, deadline).await {
+                // The next append reports events that cannot be restored.
+                Ok(()) | Err(LogError::Lost { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            reply = self.renew_after(lease, until, 0).await?;
+        }
+        Ok(reply)
+    }
+
+    /// Calls the script, which refuses a log that ends before `head`.
+    async fn renew_after(&self, lease: &Lease, until: Timestamp, head: u64) -> Result<Reply, LogError> {
+        let call = Call::default().key(self.shared.keys.meta(&lease.run_id));
+        let call = call.arg(lease.epoch).arg(until.0).arg(self.shared.expiry).arg(head);
+        self.shared.link.script(&self.shared.scripts.renew, &call).await
     }
 }

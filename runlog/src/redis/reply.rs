@@ -5,7 +5,7 @@
 //! | most scripts | `[word, value…]` | `Reply` |
 //! | the append script | one line per run: `ok 12`, `behind 7`, `fenced` | `Appended` |
 //! | `HMGET` on the hash of a run | the fields of `STATE` | `state` |
-//! | notifications | `E 12 1 2,0,3\n` and the payloads; `H 7 0`, `T 3`, `C 2` | `Notification` |
+//! | notifications | `E 12 1 2,0,3\n` and the payloads; `H 7 0`, `T 3 7`, `C 2` | `Notification` |
 //!
 //! An answer of another form is an error of the server's (`strange`), never a panic.
 
@@ -167,8 +167,8 @@ pub(super) enum Notification<'m> {
     Events { last: u64, closed: bool, payloads: Vec<&'m [u8]> },
     /// Events that are too large for a notification.
     Head { head: u64, closed: bool },
-    /// A lease was taken over.
-    Epoch(u64),
+    /// A lease was taken over, and the number of the last event at that time. Replicas of earlier versions do not send the number.
+    Epoch { epoch: u64, head: Option<u64> },
     /// The number of messages to the owner.
     Controls(usize),
 }
@@ -185,7 +185,10 @@ impl<'m> Notification<'m> {
                 Some(Self::Events { last, closed, payloads: cut(words.next()?, body.get(1..)?)? })
             }
             "H" => Some(Self::Head { head: words.next()?.parse().ok()?, closed: words.next()? == "1" }),
-            "T" => Some(Self::Epoch(words.next()?.parse().ok()?)),
+            "T" => {
+                let (epoch, head) = (words.next()?.parse().ok()?, words.next());
+                Some(Self::Epoch { epoch, head: head.and_then(|head| head.parse().ok()) })
+            }
             "C" => Some(Self::Controls(words.next()?.parse().ok()?)),
             _ => None,
         }
@@ -215,7 +218,8 @@ mod tests {
             Some(Notification::Events { last: 12, closed: true, payloads: vec![b"ab", b"", b"\n c"] })
         );
         assert_eq!(Notification::read(b"H 7 0 \n"), Some(Notification::Head { head: 7, closed: false }));
-        assert_eq!(Notification::read(b"T 3\n"), Some(Notification::Epoch(3)));
+        assert_eq!(Notification::read(b"T 3 7\n"), Some(Notification::Epoch { epoch: 3, head: Some(7) }));
+        assert_eq!(Notification::read(b"T 3\n"), Some(Notification::Epoch { epoch: 3, head: None }));
         assert_eq!(Notification::read(b"C 2\n"), Some(Notification::Controls(2)));
     }
 

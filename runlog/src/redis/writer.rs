@@ -195,26 +195,35 @@ impl RunWriter {
             match self.call(shared, first, batch, closing, deadline).await? {
                 Appended::Head(head) => return Ok(head),
                 Appended::Refused(word) => return Err(self.refusal(&word, shared)),
-                // The server came back without its last seconds: it ends at `behind`, and this writer got
-                // acknowledgements up to `self.head`. The events between are in the window, unless more was
-                // lost than it holds.
-                Appended::Behind(behind) => {
-                    let kept = count(self.window.len());
-                    let start = self.head + 1 - kept;
-                    let missing = (behind + 1).checked_sub(start).and_then(|skip| usize::try_from(skip).ok());
-                    let lost = LogError::Lost { run: self.lease.run_id.clone(), from: behind + 1 };
-                    for (field, (weight, bytes)) in &self.notes {
-                        self.write_note(shared, field, *weight, bytes).await?;
-                    }
-                    let missing: Vec<Kept> = self.window.iter().skip(missing.ok_or(lost)?).cloned().collect();
-                    // Only this writer appends under its epoch, so the log then ends where the batch starts, unless
-                    // the server lost events again.
-                    let again = self.call(shared, behind + 1, &missing, None, deadline).await?;
-                    if let Appended::Refused(word) = again {
-                        return Err(self.refusal(&word, shared));
-                    }
-                }
+                // Only this writer appends under its epoch, so the log then ends where the batch starts, unless the server
+                // lost events again.
+                Appended::Behind(behind) => self.restore(shared, behind, deadline).await?,
             }
+        }
+    }
+
+    /// Appends again what the log lost: the server came back without its last seconds, ends at `behind`, and had
+    /// acknowledged events up to `self.head`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LogError::Lost`] if more was lost than the window holds.
+    pub(super) async fn restore(
+        &self,
+        shared: &Shared,
+        behind: u64,
+        deadline: Instant,
+    ) -> Result<(), LogError> {
+        let start = self.head + 1 - count(self.window.len());
+        let kept = (behind + 1).checked_sub(start).and_then(|skip| usize::try_from(skip).ok());
+        let lost = LogError::Lost { run: self.lease.run_id.clone(), from: behind + 1 };
+        for (field, (weight, bytes)) in &self.notes {
+            self.write_note(shared, field, *weight, bytes).await?;
+        }
+        let missing: Vec<Kept> = self.window.iter().skip(kept.ok_or(lost)?).cloned().collect();
+        match self.call(shared, behind + 1, &missing, None, deadline).await? {
+            Appended::Refused(word) => Err(self.refusal(&word, shared)),
+            Appended::Head(_) | Appended::Behind(_) => Ok(()),
         }
     }
 

@@ -11,5 +11,5 @@ redis.call('HSET', KEYS[1], 'epoch', epoch, 's' .. epoch, m[4], 'until', ARGV[3]
   'holder', ARGV[4])
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('PEXPIRE', KEYS[2], ARGV[5])
-redis.call('PUBLISH', string.sub(KEYS[1], 1, -6), 'T ' .. epoch .. '\n')
+redis.call('PUBLISH', string.sub(KEYS[1], 1, -6), 'T ' .. epoch .. ' ' .. m[4] .. '\n')
 return {'ok', epoch, m[4]}

@@ -1,12 +1,15 @@
 //! `fuzz`: runs fuzz targets without a nightly compiler. `cargo xtask fuzz` calls it.
 #![expect(clippy::print_stdout, reason = "a command line tool talks to its terminal")]
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use aqueduct_fuzz::runner::{self, Bounds};
+use aqueduct_fuzz::runner::{self, Bounds, Found};
 use aqueduct_fuzz::{Target, seeds, targets};
 use clap::Parser;
 
@@ -55,33 +58,45 @@ fn main() -> Result<ExitCode> {
     run_all(&chosen, &args)
 }
 
+/// Runs the targets, one on each core at a time.
 fn run_all(chosen: &[&Target], args: &Args) -> Result<ExitCode> {
     let bounds =
         Bounds { executions: args.executions, time: Duration::from_secs(args.seconds), seed: args.seed };
-    let (mut total, mut is_well) = (0, true);
-    for target in chosen {
-        let found = runner::run(target, &seeds::of(&runner::root(), target), &bounds);
-        total += found.executions;
-        println!(
-            "{:<12} {:>12} executions in {:>6.1} s",
-            target.name,
-            found.executions,
-            found.took.as_secs_f64()
-        );
-        if let Some(crash) = found.crash {
-            is_well = false;
-            let folder = runner::root().join("target/fuzz-crashes");
-            std::fs::create_dir_all(&folder).context("the crash cannot be kept")?;
-            let path = folder.join(format!("{}-{:x}", target.name, args.seed));
-            std::fs::write(&path, crash).context("the crash cannot be kept")?;
-            println!(
-                "{} fails; replay it with:\n\n    cargo xtask fuzz {} --input {}\n",
-                target.name,
-                target.name,
-                path.display()
-            );
+    let (next, total) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let work = || -> Result<bool> {
+        let mut is_well = true;
+        while let Some(target) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let found = runner::run(target, &seeds::of(&runner::root(), target), &bounds);
+            total.fetch_add(found.executions, Ordering::Relaxed);
+            is_well &= report(target, found, args.seed)?;
         }
-    }
-    println!("{} targets, {total} executions", chosen.len());
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(is_well)
+    };
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let outcomes: Vec<bool> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let ended =
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| bail!("the runner panicked")));
+        ended.collect::<Result<_>>()
+    })?;
+    println!("{} targets, {} executions", chosen.len(), total.into_inner());
+    Ok(if outcomes.contains(&false) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Prints the figures of a target, and keeps the input that failed. Returns `true` if there is none.
+fn report(target: &Target, found: Found, seed: u64) -> Result<bool> {
+    let (executions, seconds) = (found.executions, found.took.as_secs_f64());
+    println!("{:<12} {executions:>12} executions in {seconds:>6.1} s", target.name);
+    let Some(crash) = found.crash else { return Ok(true) };
+    let folder = runner::root().join("target/fuzz-crashes");
+    std::fs::create_dir_all(&folder).context("the crash cannot be kept")?;
+    let path = folder.join(format!("{}-{seed:x}", target.name));
+    std::fs::write(&path, crash).context("the crash cannot be kept")?;
+    println!(
+        "{} fails; replay it with:\n\n    cargo xtask fuzz {} --input {}\n",
+        target.name,
+        target.name,
+        path.display()
+    );
+    Ok(false)
 }

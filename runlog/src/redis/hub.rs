@@ -348,7 +348,9 @@ impl Listener<'_> {
     async fn run(mut self, mut stream: PubSubStream, wanted: &mut mpsc::Receiver<String>) -> bool {
         let Some(hub) = self.hub.upgrade() else { return false };
         let (all, released) = (hub.all(), hub.keys.released());
-        all.iter().for_each(|(_, entry)| entry.handle_reconnect());
+        for (_, entry) in &all {
+            entry.handle_reconnect();
+        }
         drop(hub);
         if self.sink.subscribe(&released).await.is_err()
             || !self.subscribe(all.iter().map(|(channel, _)| channel.clone()).collect()).await

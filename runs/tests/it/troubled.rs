@@ -19,6 +19,9 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+/// A change of a page.
+type ChangePage = fn(Page) -> Page;
+
 /// A log in memory that can be told to refuse appends, to answer no question about a run, or to return other pages than it holds.
 #[derive(Default)]
 struct Troubled {
@@ -26,7 +29,7 @@ struct Troubled {
     refuses_appends: AtomicBool,
     refuses_states: AtomicBool,
     /// Changes a page before it is returned.
-    page: Mutex<Option<fn(Page) -> Page>>,
+    page: Mutex<Option<ChangePage>>,
 }
 
 fn refusal() -> LogError {
@@ -285,7 +288,7 @@ impl Agent for Kept {
 }
 
 /// Returns the words of a run that another replica took over while the log changed its pages.
-async fn words_after_takeover(change: fn(Page) -> Page) -> String {
+async fn words_after_takeover(change: ChangePage) -> String {
     let log = Arc::new(Troubled::default());
     let replica = |ahead: i64| {
         let clock: Clock = Arc::new(move || Timestamp(1_000_000 + ahead));

@@ -121,7 +121,9 @@ fn a_correction_that_was_cut_is_ended() {
         for at in 0..=emitted.len() {
             let mut second = StreamContext::resuming(info(), Limits::default());
             let mut whole = emitted[..at].to_vec();
-            whole.iter().for_each(|event| second.handle_past(event));
+            for event in &whole {
+                second.handle_past(event);
+            }
             tell(&mut second, &next.iter().cloned().map(SourceEvent::Update).collect::<Vec<_>>());
             second.handle_eof();
             whole.extend(drain(&mut second));

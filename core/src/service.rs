@@ -140,11 +140,7 @@ impl StartedRun {
     }
 }
 
-impl fmt::Debug for StartedRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StartedRun").field("run_id", &self.run_id).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(StartedRun { run_id });
 
 /// Starts, watches, cancels and publishes runs.
 pub trait RunService: Send + Sync + 'static {

@@ -6,7 +6,6 @@
 //!
 //! Positions of sources, and the notes that logs of version 0.1 stored among the events, are skipped ([`is_log_metadata`]).
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -162,11 +161,7 @@ impl Stream for Follow {
     }
 }
 
-impl fmt::Debug for Follow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Follow").field("run", &self.run).field("after", &self.after).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(Follow { run, after });
 
 #[cfg(test)]
 mod tests;

@@ -148,11 +148,7 @@ pub(crate) struct State {
     pub(crate) lanes_of: Option<Arc<dyn RunExtension>>,
 }
 
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("acknowledged", &self.acknowledged).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(State { acknowledged });
 
 impl State {
     /// Sends the decoded events to the driver and, if the log stores payloads, waits until the log holds the events. If the

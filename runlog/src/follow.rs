@@ -12,11 +12,11 @@ use std::task::{Context, Poll, ready};
 use std::vec;
 
 use aqueduct_core::RunId;
-use aqueduct_core::service::{BoxFuture, NumberedEvent};
+use aqueduct_core::service::NumberedEvent;
 use futures_core::Stream;
 
 use crate::error::LogError;
-use crate::log::{Page, RunLog, is_log_metadata};
+use crate::log::{LogFuture, Page, RunLog, is_log_metadata};
 
 /// Events of one read: enough that a lagging watcher catches up in few reads, few enough that it holds little memory.
 pub const DEFAULT_PAGE: usize = 256;
@@ -59,9 +59,9 @@ pub struct Follow {
 /// What happens when no event is ready.
 enum Step {
     /// A page is being read.
-    Read(BoxFuture<'static, Result<Page, LogError>>),
+    Read(LogFuture<'static, Page>),
     /// The watcher waits for more events.
-    Wait(BoxFuture<'static, Result<(), LogError>>),
+    Wait(LogFuture<'static, ()>),
     /// The next page must be read.
     Between,
     /// All stored events are read: a wait starts.

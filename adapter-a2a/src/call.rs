@@ -68,7 +68,7 @@ pub enum Call {
 }
 
 /// A message, and how the response is returned.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct SendMessage {
     /// The message.
     pub message: Message<'static>,
@@ -87,14 +87,7 @@ pub struct SendMessage {
 impl SendMessage {
     /// Returns a request with this message and defaults for everything else.
     pub fn new(message: Message<'static>) -> Self {
-        Self {
-            message,
-            accepted_output_modes: Vec::new(),
-            history_length: None,
-            return_immediately: false,
-            push: None,
-            metadata: None,
-        }
+        Self { message, ..Self::default() }
     }
 }
 

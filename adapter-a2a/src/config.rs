@@ -8,71 +8,49 @@ use crate::recognise::Recognisers;
 use crate::version::Version;
 use crate::wire::Dialect;
 
-/// How the events of a task are decoded.
-#[derive(Debug, Clone)]
-pub struct DecodeConfig {
-    /// The source of the agent: the root, or a child of its caller.
-    pub source: Source,
-    /// What the end of the task ends.
-    pub ending: Ending,
-    /// The JSON dialect of the peer. A wrong value only affects the wrapping of data parts in 0.3 over REST.
-    pub dialect: Dialect,
-    /// Recognisers of tool notices, plans and final results in plain text.
-    pub recognisers: Recognisers,
-    /// The form of interrupts.
-    pub interrupts: InterruptView,
-    /// What `auth-required` means for the stream.
-    pub auth_required: AuthRequired,
-    /// The form of artifacts of agents behind the agent.
-    pub sub_agents: SubAgents,
-    /// The shape in which status texts and messages stream.
-    pub stream: StreamShape,
-    /// The treatment of a status text that may be the answer.
-    pub unclear: Unclear,
-    /// The channel of a `completed` message that differs from the answer ("Done.", beside artifacts). Without any other
-    /// answer such a message *is* the answer.
-    pub closing_remark: ClosingRemark,
-    /// Set to emit the last status text of a completed task again as the answer, if the task has shown nothing but
-    /// status texts. Older agents answer in a `working` status and complete without a message; a frontend that hides
-    /// intermediate text would show nothing.
-    pub promote_last_status: bool,
-    /// Set to suppress a chunk that appends to an artifact and repeats all of it. Microsoft Agent Framework sends the
-    /// complete message again after its chunks, as one more chunk.
-    pub drop_restated_chunks: bool,
-    /// Whether the [marks](crate::mark) of Aqueduct's own server are decoded, which restore the original stream.
-    pub marks: Marks,
-    /// The id of the message that this stream answers. History up to it belongs to earlier turns.
-    pub sent_message_id: Option<String>,
-    /// Set if that message was sent to an existing task: the content of its first snapshot is then known already.
-    pub follow_up: bool,
-    /// Names of the tools that a frontend offers. A task that waits only for their results has called them: the turn
-    /// ends as a success, and the next one contains the results.
-    pub frontend_tools: Vec<ByteString>,
-    /// Limits of the decoder's memory.
-    pub limits: DecodeLimits,
-}
-
-impl Default for DecodeConfig {
-    fn default() -> Self {
-        Self {
-            source: Source::root(),
-            ending: Ending::Run,
-            dialect: Dialect::V1,
-            recognisers: Recognisers::default(),
-            interrupts: InterruptView::Interrupt,
-            auth_required: AuthRequired::EndsTurn,
-            sub_agents: SubAgents::Inline,
-            stream: StreamShape::Auto,
-            unclear: Unclear::Hold,
-            closing_remark: ClosingRemark::Intermediate,
-            promote_last_status: true,
-            drop_restated_chunks: true,
-            marks: Marks::Read,
-            sent_message_id: None,
-            follow_up: false,
-            frontend_tools: Vec::new(),
-            limits: DecodeLimits::default(),
-        }
+aqueduct_core::with_defaults! {
+    /// How the events of a task are decoded.
+    #[derive(Debug, Clone)]
+    pub struct DecodeConfig {
+        /// The source of the agent: the root, or a child of its caller.
+        pub source: Source = Source::root(),
+        /// What the end of the task ends.
+        pub ending: Ending = Ending::Run,
+        /// The JSON dialect of the peer. A wrong value only affects the wrapping of data parts in 0.3 over REST.
+        pub dialect: Dialect = Dialect::V1,
+        /// Recognisers of tool notices, plans and final results in plain text.
+        pub recognisers: Recognisers,
+        /// The form of interrupts.
+        pub interrupts: InterruptView = InterruptView::Interrupt,
+        /// What `auth-required` means for the stream.
+        pub auth_required: AuthRequired = AuthRequired::EndsTurn,
+        /// The form of artifacts of agents behind the agent.
+        pub sub_agents: SubAgents = SubAgents::Inline,
+        /// The shape in which status texts and messages stream.
+        pub stream: StreamShape = StreamShape::Auto,
+        /// The treatment of a status text that may be the answer.
+        pub unclear: Unclear = Unclear::Hold,
+        /// The channel of a `completed` message that differs from the answer ("Done.", beside artifacts). Without any other
+        /// answer such a message *is* the answer.
+        pub closing_remark: ClosingRemark = ClosingRemark::Intermediate,
+        /// Set to emit the last status text of a completed task again as the answer, if the task has shown nothing but
+        /// status texts. Older agents answer in a `working` status and complete without a message; a frontend that hides
+        /// intermediate text would show nothing.
+        pub promote_last_status: bool = true,
+        /// Set to suppress a chunk that appends to an artifact and repeats all of it. Microsoft Agent Framework sends the
+        /// complete message again after its chunks, as one more chunk.
+        pub drop_restated_chunks: bool = true,
+        /// Whether the [marks](crate::mark) of Aqueduct's own server are decoded, which restore the original stream.
+        pub marks: Marks = Marks::Read,
+        /// The id of the message that this stream answers. History up to it belongs to earlier turns.
+        pub sent_message_id: Option<String> = None,
+        /// Set if that message was sent to an existing task: the content of its first snapshot is then known already.
+        pub follow_up: bool = false,
+        /// Names of the tools that a frontend offers. A task that waits only for their results has called them: the turn
+        /// ends as a success, and the next one contains the results.
+        pub frontend_tools: Vec<ByteString> = Vec::new(),
+        /// Limits of the decoder's memory.
+        pub limits: DecodeLimits,
     }
 }
 
@@ -171,106 +149,69 @@ pub enum ClosingRemark {
     Answer,
 }
 
-/// Limits of what one task may make the decoder remember.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DecodeLimits {
-    /// Artifacts that are remembered. Agents create two per tool call, so ten thousand is a task of hours; each costs
-    /// about 200 bytes. Beyond the limit the oldest is dropped, and a snapshot that repeats it shows it again.
-    pub artifacts: usize,
-    /// Artifacts whose text is held open for more. An agent that creates an artifact for every chunk and never sets
-    /// `lastChunk` would otherwise reach the limit of open blocks (256). Beyond the limit the least recently used one
-    /// is ended; more of it becomes a new block.
-    pub open_artifacts: usize,
-    /// Status messages that are remembered, for the same reason and with the same consequence; each costs about 40
-    /// bytes.
-    pub messages: usize,
-    /// Bytes of the answer that are kept to find restatements of parts of it. Longer answers are still recognised as a
-    /// whole.
-    pub compared_text: usize,
-    /// Tool notices that wait for their end. Beyond the limit the oldest is treated as never ended.
-    pub open_calls: usize,
-}
-
-impl Default for DecodeLimits {
-    fn default() -> Self {
-        Self {
-            artifacts: 10_000,
-            open_artifacts: 64,
-            messages: 50_000,
-            compared_text: 64 * 1024,
-            open_calls: 1_000,
-        }
+aqueduct_core::with_defaults! {
+    /// Limits of what one task may make the decoder remember.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct DecodeLimits {
+        /// Artifacts that are remembered. Agents create two per tool call, so ten thousand is a task of hours; each costs
+        /// about 200 bytes. Beyond the limit the oldest is dropped, and a snapshot that repeats it shows it again.
+        pub artifacts: usize = 10_000,
+        /// Artifacts whose text is held open for more. An agent that creates an artifact for every chunk and never sets
+        /// `lastChunk` would otherwise reach the limit of open blocks (256). Beyond the limit the least recently used one
+        /// is ended; more of it becomes a new block.
+        pub open_artifacts: usize = 64,
+        /// Status messages that are remembered, for the same reason and with the same consequence; each costs about 40
+        /// bytes.
+        pub messages: usize = 50_000,
+        /// Bytes of the answer that are kept to find restatements of parts of it. Longer answers are still recognised as a
+        /// whole.
+        pub compared_text: usize = 64 * 1024,
+        /// Tool notices that wait for their end. Beyond the limit the oldest is treated as never ended.
+        pub open_calls: usize = 1_000,
     }
-}
 
-/// How a client follows its task.
-#[derive(Debug, Clone)]
-pub struct ClientConfig {
-    /// How the events of the task are decoded.
-    pub decode: DecodeConfig,
-    /// Set to request a stream; unset for agents whose card does not support streaming.
-    pub streaming: bool,
-    /// The version of requests, where the same address may support the other one (JSON-RPC): an agent without the
-    /// method gets the request once in the other version. `None` always uses the endpoint's version.
-    pub version: Option<Version>,
-    /// How a lost stream is recovered.
-    pub retry: Retry,
-    /// How long a status text is held that may be the answer, if nothing decides before. Agents that send the answer
-    /// twice do so at once; a notice that is shown this much later is still timely.
-    pub hold: Duration,
-}
-
-impl Default for ClientConfig {
-    fn default() -> Self {
-        Self {
-            decode: DecodeConfig::default(),
-            streaming: true,
-            version: None,
-            retry: Retry::default(),
-            hold: Duration::from_millis(250),
-        }
+    /// How a client follows its task.
+    #[derive(Debug, Clone)]
+    pub struct ClientConfig {
+        /// How the events of the task are decoded.
+        pub decode: DecodeConfig,
+        /// Set to request a stream; unset for agents whose card does not support streaming.
+        pub streaming: bool = true,
+        /// The version of requests, where the same address may support the other one (JSON-RPC): an agent without the
+        /// method gets the request once in the other version. `None` always uses the endpoint's version.
+        pub version: Option<Version> = None,
+        /// How a lost stream is recovered.
+        pub retry: Retry,
+        /// How long a status text is held that may be the answer, if nothing decides before. Agents that send the answer
+        /// twice do so at once; a notice that is shown this much later is still timely.
+        pub hold: Duration = Duration::from_millis(250),
     }
-}
 
-/// The limits and pauses of recovery. Pauses are returned as data: the driver of the client waits, and may add jitter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retry {
-    /// Consecutive attempts without new content before the client gives up. Five attempts with the pauses below outlast
-    /// a restart of the agent (7.5 s) and are short enough for a waiting reader.
-    pub attempts: u32,
-    /// Subscriptions of one turn, whatever they bring; then the task is only polled. A server whose streams repeat
-    /// everything and end would be subscribed to without end, because its replacements look like new content. Watchers
-    /// that fall behind the official Rust server need a subscription for every 32 chunks.
-    pub streams: u32,
-    /// The pause before the second attempt; the first is immediate. The pause doubles each time.
-    pub base: Duration,
-    /// The longest pause.
-    pub cap: Duration,
-    /// The pause between two reads of a task that works and cannot be streamed.
-    pub poll_interval: Duration,
-    /// Consecutive reads without new content before the client gives up. With the interval: half an hour.
-    pub polls: u32,
-    /// As `polls`, for a task that the agent reports as not subscribable (-32001) although it can be read: some servers
-    /// do so for a task that is not executed, some for one that is executed elsewhere. With the interval: a minute.
-    pub unwatchable_polls: u32,
-    /// As `polls`, after a stream that ended with an error, and for an interrupt that was answered and is still
-    /// pending: the task should report that itself, but some servers leave it `working` without end. With the interval:
-    /// ten seconds.
-    pub reported_polls: u32,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self {
-            attempts: 5,
-            streams: 1000,
-            base: Duration::from_millis(500),
-            cap: Duration::from_secs(10),
-            poll_interval: Duration::from_secs(2),
-            polls: 900,
-            unwatchable_polls: 30,
-            reported_polls: 5,
-        }
+    /// The limits and pauses of recovery. Pauses are returned as data: the driver of the client waits, and may add jitter.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Retry {
+        /// Consecutive attempts without new content before the client gives up. Five attempts with the pauses below outlast
+        /// a restart of the agent (7.5 s) and are short enough for a waiting reader.
+        pub attempts: u32 = 5,
+        /// Subscriptions of one turn, whatever they bring; then the task is only polled. A server whose streams repeat
+        /// everything and end would be subscribed to without end, because its replacements look like new content. Watchers
+        /// that fall behind the official Rust server need a subscription for every 32 chunks.
+        pub streams: u32 = 1000,
+        /// The pause before the second attempt; the first is immediate. The pause doubles each time.
+        pub base: Duration = Duration::from_millis(500),
+        /// The longest pause.
+        pub cap: Duration = Duration::from_secs(10),
+        /// The pause between two reads of a task that works and cannot be streamed.
+        pub poll_interval: Duration = Duration::from_secs(2),
+        /// Consecutive reads without new content before the client gives up. With the interval: half an hour.
+        pub polls: u32 = 900,
+        /// As `polls`, for a task that the agent reports as not subscribable (-32001) although it can be read: some servers
+        /// do so for a task that is not executed, some for one that is executed elsewhere. With the interval: a minute.
+        pub unwatchable_polls: u32 = 30,
+        /// As `polls`, after a stream that ended with an error, and for an interrupt that was answered and is still
+        /// pending: the task should report that itself, but some servers leave it `working` without end. With the interval:
+        /// ten seconds.
+        pub reported_polls: u32 = 5,
     }
 }
 

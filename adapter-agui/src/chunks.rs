@@ -324,45 +324,22 @@ impl Stream {
 
 impl From<TextMessageChunk> for Chunk {
     fn from(chunk: TextMessageChunk) -> Self {
-        Self {
-            kind: Kind::Text,
-            base: chunk.base,
-            id: chunk.message_id,
-            tag: chunk.subagent_run_id,
-            role: chunk.role,
-            name: chunk.name,
-            parent: None,
-            delta: chunk.delta,
-        }
+        let TextMessageChunk { base, message_id: id, role, delta, name, subagent_run_id: tag } = chunk;
+        Self { kind: Kind::Text, base, id, tag, role, name, parent: None, delta }
     }
 }
 
 impl From<ToolCallChunk> for Chunk {
     fn from(chunk: ToolCallChunk) -> Self {
-        Self {
-            kind: Kind::Tool,
-            base: chunk.base,
-            id: chunk.tool_call_id,
-            tag: chunk.subagent_run_id,
-            role: None,
-            name: chunk.tool_call_name,
-            parent: chunk.parent_message_id,
-            delta: chunk.delta,
-        }
+        let (base, id, tag) = (chunk.base, chunk.tool_call_id, chunk.subagent_run_id);
+        let (name, parent, delta) = (chunk.tool_call_name, chunk.parent_message_id, chunk.delta);
+        Self { kind: Kind::Tool, base, id, tag, role: None, name, parent, delta }
     }
 }
 
 impl From<ReasoningMessageChunk> for Chunk {
     fn from(chunk: ReasoningMessageChunk) -> Self {
-        Self {
-            kind: Kind::Reasoning,
-            base: chunk.base,
-            id: chunk.message_id,
-            tag: chunk.subagent_run_id,
-            role: None,
-            name: None,
-            parent: None,
-            delta: chunk.delta,
-        }
+        let ReasoningMessageChunk { base, message_id: id, delta, subagent_run_id: tag } = chunk;
+        Self { kind: Kind::Reasoning, base, id, tag, role: None, name: None, parent: None, delta }
     }
 }

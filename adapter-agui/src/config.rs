@@ -98,6 +98,21 @@ pub struct Settings {
     pub labels: bool,
 }
 
+aqueduct_core::setters! {
+    impl Settings {
+        /// Sets the presentation of sub-agents.
+        pub fn with_subagents(subagents: Subagents);
+        /// Sets the presentation of intermediate text.
+        pub fn with_intermediate(intermediate: IntermediateView);
+        /// Sets the presentation of interrupts.
+        pub fn with_interrupts(interrupts: Interrupts);
+        /// Sets whether texts of sub-agents start with their names.
+        pub fn with_labels(labels: bool);
+        /// Sets the presentation of failures.
+        pub fn with_errors(errors: Errors);
+    }
+}
+
 impl Settings {
     /// Returns the defaults for a dialect.
     pub fn new(dialect: Dialect) -> Self {
@@ -112,36 +127,6 @@ impl Settings {
     /// Returns the defaults for a peer that declared this version in its input.
     pub fn for_declared(version: Option<&str>) -> Self {
         Self::new(dialect_for(version))
-    }
-
-    /// Sets the presentation of sub-agents.
-    pub fn with_subagents(mut self, subagents: Subagents) -> Self {
-        self.subagents = subagents;
-        self
-    }
-
-    /// Sets the presentation of intermediate text.
-    pub fn with_intermediate(mut self, intermediate: IntermediateView) -> Self {
-        self.intermediate = intermediate;
-        self
-    }
-
-    /// Sets the presentation of interrupts.
-    pub fn with_interrupts(mut self, interrupts: Interrupts) -> Self {
-        self.interrupts = interrupts;
-        self
-    }
-
-    /// Sets whether texts of sub-agents start with their names.
-    pub fn with_labels(mut self, labels: bool) -> Self {
-        self.labels = labels;
-        self
-    }
-
-    /// Sets the presentation of failures.
-    pub fn with_errors(mut self, errors: Errors) -> Self {
-        self.errors = errors;
-        self
     }
 }
 

@@ -7,7 +7,6 @@
 //!
 //! A function returns the settings of an agent, because a host may change them while it serves. The protocol has no state.
 
-use std::fmt;
 use std::sync::Arc;
 
 use aqueduct_core::protocol::{Encoding, Protocol, ReadInput};
@@ -91,11 +90,7 @@ impl Default for AguiProtocol {
     }
 }
 
-impl fmt::Debug for AguiProtocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AguiProtocol").finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(AguiProtocol {});
 
 impl Protocol for AguiProtocol {
     fn read_input(&self, agent: &str, bytes: &[u8], encoding: Encoding) -> Result<ReadInput, ServiceError> {

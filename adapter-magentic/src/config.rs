@@ -34,39 +34,29 @@ pub enum Numbering {
     Run,
 }
 
-/// Limits of a decoder's state. Remembered state is dropped oldest first, with the consequence named at the field.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of one line. An `executor_completed` line repeats the whole conversation, so lines grow with it;
-    /// 16 MiB is a long conversation with inline images.
-    pub line_bytes: usize,
-    /// Lines held because an earlier one has not arrived yet. A forwarder that reconnects repeats the lines in flight, which
-    /// are far fewer; beyond the limit the missing lines are reported as lost.
-    pub held_lines: usize,
-    /// Bytes of the held lines, which are not copied but keep their buffers alive.
-    pub held_bytes: usize,
-    /// Text of one turn of an agent of the older packages, held for the comparison with the event that ends it. A longer turn
-    /// is still emitted; only a difference at its end is not detected.
-    pub turn_bytes: usize,
-    /// Messages remembered per run, to detect repetitions by an aggregator. A repetition of an older message is emitted
-    /// again.
-    pub remembered_messages: usize,
-    /// Executors and authors per run. Beyond it an author shares the lane of its executor, and an executor that of the run.
-    pub sources: usize,
-    /// Requests that wait for a reply, over all runs of the conversation. Beyond it the oldest can no longer be replied to.
-    pub pending_requests: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            line_bytes: 16 << 20,
-            held_lines: 64,
-            held_bytes: 32 << 20,
-            turn_bytes: 1 << 20,
-            remembered_messages: 4096,
-            sources: 1024,
-            pending_requests: 256,
-        }
+aqueduct_core::with_defaults! {
+    /// Limits of a decoder's state. Remembered state is dropped oldest first, with the consequence named at the field.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Limits {
+        /// Bytes of one line. An `executor_completed` line repeats the whole conversation, so lines grow with it;
+        /// 16 MiB is a long conversation with inline images.
+        pub line_bytes: usize = 16 << 20,
+        /// Lines held because an earlier one has not arrived yet. A forwarder that reconnects repeats the lines in
+        /// flight, which are far fewer; beyond the limit the missing lines are reported as lost.
+        pub held_lines: usize = 64,
+        /// Bytes of the held lines, which are not copied but keep their buffers alive.
+        pub held_bytes: usize = 32 << 20,
+        /// Text of one turn of an agent of the older packages, held for the comparison with the event that ends it. A
+        /// longer turn is still emitted; only a difference at its end is not detected.
+        pub turn_bytes: usize = 1 << 20,
+        /// Messages remembered per run, to detect repetitions by an aggregator. A repetition of an older message is emitted
+        /// again.
+        pub remembered_messages: usize = 4096,
+        /// Executors and authors per run. Beyond it an author shares the lane of its executor, and an executor that of
+        /// the run.
+        pub sources: usize = 1024,
+        /// Requests that wait for a reply, over all runs of the conversation. Beyond it the oldest can no longer be
+        /// replied to.
+        pub pending_requests: usize = 256,
     }
 }

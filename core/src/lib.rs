@@ -66,6 +66,7 @@ pub mod cancel;
 pub mod canonical;
 pub mod coalesce;
 pub mod convert;
+mod declare;
 pub mod error;
 pub mod event;
 pub mod fingerprint;

@@ -15,7 +15,7 @@ use crate::source::Source;
 use crate::update::{Channel, Role, Timestamp};
 
 /// One whole message.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Message {
     /// The id of the message, if it has one.
     pub id: Option<MessageId>,
@@ -36,15 +36,7 @@ pub struct Message {
 impl Message {
     /// Returns a message without content.
     pub fn new(role: Role) -> Self {
-        Self {
-            id: None,
-            role,
-            source: Source::root(),
-            channel: Channel::Answer,
-            created_at: None,
-            contents: Vec::new(),
-            metadata: None,
-        }
+        Self { role, ..Self::default() }
     }
 
     /// Returns the text blocks, joined without separator.

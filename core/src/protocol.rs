@@ -8,8 +8,6 @@
 //! An adapter implements the trait once; HTTP, WebSocket and any other transport carry the same implementation. The adapter
 //! defines the payloads, the transport their framing.
 
-use std::fmt;
-
 use crate::message::RunInput;
 use crate::service::{EventEncoder, ServiceError};
 
@@ -55,8 +53,4 @@ impl ReadInput {
     }
 }
 
-impl fmt::Debug for ReadInput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadInput").field("input", &self.input).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(ReadInput { input });

@@ -38,6 +38,9 @@ use crate::run::InterruptReply;
 /// A future returned by a [`RunService`].
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// The future of a [`RunService`] that can be refused.
+pub type ServiceFuture<'a, T> = BoxFuture<'a, Result<T, ServiceError>>;
+
 /// The events of one run, in order. The stream ends after the terminal event; an earlier end means that the service lost
 /// the run. A stream that starts after the number of the terminal event is empty, which is a regular end.
 /// Dropping the stream ends the watch.
@@ -140,16 +143,12 @@ impl StartedRun {
     }
 }
 
-impl fmt::Debug for StartedRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StartedRun").field("run_id", &self.run_id).finish_non_exhaustive()
-    }
-}
+crate::debug_fields!(StartedRun { run_id });
 
 /// Starts, watches, cancels and publishes runs.
 pub trait RunService: Send + Sync + 'static {
     /// Returns the agents that `caller` may run.
-    fn list_agents(&self, caller: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>>;
+    fn list_agents(&self, caller: &Caller) -> ServiceFuture<'_, Vec<AgentInfo>>;
 
     /// Authenticates the caller and returns it with its [`Proof`]. A host whose checks take time (keys that are fetched)
     /// does them here. Transports call it once per request, before they read the body. After a failed authentication the
@@ -180,12 +179,7 @@ pub trait RunService: Send + Sync + 'static {
     /// Returns [`RefusalKind::NotFound`] if the agent does not exist or the caller may not run it,
     /// [`RefusalKind::Conflict`] if the run id is in use, [`RefusalKind::Busy`] at a limit of concurrent runs, and
     /// [`RefusalKind::Invalid`] if the input cannot be run.
-    fn start(
-        &self,
-        caller: &Caller,
-        agent: &str,
-        input: RunInput,
-    ) -> BoxFuture<'_, Result<StartedRun, ServiceError>>;
+    fn start(&self, caller: &Caller, agent: &str, input: RunInput) -> ServiceFuture<'_, StartedRun>;
 
     /// Watches a run: returns the stored events with numbers above `after`, then events as they are appended.
     ///
@@ -196,19 +190,14 @@ pub trait RunService: Send + Sync + 'static {
     ///
     /// Returns [`RefusalKind::NotFound`] if the caller has no such run, and [`RefusalKind::Gone`] with the earliest stored
     /// number if events after `after` are no longer stored.
-    fn watch(
-        &self,
-        caller: &Caller,
-        run: &RunId,
-        after: u64,
-    ) -> BoxFuture<'_, Result<EventStream, ServiceError>>;
+    fn watch(&self, caller: &Caller, run: &RunId, after: u64) -> ServiceFuture<'_, EventStream>;
 
     /// Cancels a run. Returns `true` if the run was running; cancelling an ended run is not an error.
     ///
     /// # Errors
     ///
     /// Returns [`RefusalKind::NotFound`] if the caller has no such run.
-    fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>>;
+    fn cancel(&self, caller: &Caller, run: &RunId) -> ServiceFuture<'_, bool>;
 
     /// Returns the agent of a run of the caller. Returns `None` if the service does not store the agent. A protocol may
     /// encode the runs of different agents differently, so a transport must not encode a run for which this call fails.
@@ -217,11 +206,7 @@ pub trait RunService: Send + Sync + 'static {
     ///
     /// Returns [`RefusalKind::NotFound`] if the caller has no such run, and [`RefusalKind::Unavailable`] if the lookup
     /// fails.
-    fn agent_of<'a>(
-        &'a self,
-        _caller: &'a Caller,
-        _run: &'a RunId,
-    ) -> BoxFuture<'a, Result<Option<String>, ServiceError>> {
+    fn agent_of<'a>(&'a self, _caller: &'a Caller, _run: &'a RunId) -> ServiceFuture<'a, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
@@ -231,11 +216,7 @@ pub trait RunService: Send + Sync + 'static {
     /// # Errors
     ///
     /// As [`agent_of`](Self::agent_of).
-    fn version_of<'a>(
-        &'a self,
-        _caller: &'a Caller,
-        _run: &'a RunId,
-    ) -> BoxFuture<'a, Result<Option<String>, ServiceError>> {
+    fn version_of<'a>(&'a self, _caller: &'a Caller, _run: &'a RunId) -> ServiceFuture<'a, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
@@ -245,11 +226,7 @@ pub trait RunService: Send + Sync + 'static {
     ///
     /// Returns [`RefusalKind::Unsupported`] or [`RefusalKind::Invalid`] if the agent or the format cannot be published, and
     /// [`RefusalKind::Conflict`] if the run id belongs to another run.
-    fn publish(
-        &self,
-        caller: &Caller,
-        request: PublishRequest,
-    ) -> BoxFuture<'_, Result<Box<dyn Ingest>, ServiceError>>;
+    fn publish(&self, caller: &Caller, request: PublishRequest) -> ServiceFuture<'_, Box<dyn Ingest>>;
 }
 
 /// Runs an agent and returns the whole run as one value. Dropping the future ends the watch, not the run.
@@ -306,14 +283,14 @@ pub trait Ingest: Send {
     /// # Errors
     ///
     /// Returns [`RefusalKind::Conflict`] if a number is skipped, and [`RefusalKind::Invalid`] if the payload cannot be decoded.
-    fn accept(&mut self, number: u64, payload: Bytes) -> BoxFuture<'_, Result<u64, ServiceError>>;
+    fn accept(&mut self, number: u64, payload: Bytes) -> ServiceFuture<'_, u64>;
 
     /// Returns the next reply to an interrupt. The future is pending until a reply arrives, and cancel safe: dropping it
     /// loses no reply. A transport drops it whenever a payload arrives.
     fn reply(&mut self) -> BoxFuture<'_, InterruptReply>;
 
     /// Ends the run after the last payload. Dropping an ingest without this call counts as a lost connection.
-    fn finish(&mut self) -> BoxFuture<'_, Result<(), ServiceError>>;
+    fn finish(&mut self) -> ServiceFuture<'_, ()>;
 }
 
 /// A refusal: an error answer to a caller.

@@ -28,20 +28,6 @@
 //! Invariants: commands write to the streams they are given, never to the terminal directly; wire formats are read and
 //! written only by adapters.
 
-/// Implements `Debug` for a type with fields that cannot be shown, or must not be: prints the named ones only.
-macro_rules! debug_fields {
-    ($type:ident { $($field:ident),+ }) => {
-        impl std::fmt::Debug for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.debug_struct(stringify!($type))
-                    $(.field(stringify!($field), &self.$field))+
-                    .finish_non_exhaustive()
-            }
-        }
-    };
-}
-pub(crate) use debug_fields;
-
 pub mod bench;
 pub mod chat;
 pub mod cli;

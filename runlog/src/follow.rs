@@ -6,18 +6,17 @@
 //!
 //! Positions of sources, and the notes that logs of version 0.1 stored among the events, are skipped ([`is_log_metadata`]).
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::vec;
 
 use aqueduct_core::RunId;
-use aqueduct_core::service::{BoxFuture, NumberedEvent};
+use aqueduct_core::service::NumberedEvent;
 use futures_core::Stream;
 
 use crate::error::LogError;
-use crate::log::{Page, RunLog, is_log_metadata};
+use crate::log::{LogFuture, Page, RunLog, is_log_metadata};
 
 /// Events of one read: enough that a lagging watcher catches up in few reads, few enough that it holds little memory.
 pub const DEFAULT_PAGE: usize = 256;
@@ -60,9 +59,9 @@ pub struct Follow {
 /// What happens when no event is ready.
 enum Step {
     /// A page is being read.
-    Read(BoxFuture<'static, Result<Page, LogError>>),
+    Read(LogFuture<'static, Page>),
     /// The watcher waits for more events.
-    Wait(BoxFuture<'static, Result<(), LogError>>),
+    Wait(LogFuture<'static, ()>),
     /// The next page must be read.
     Between,
     /// All stored events are read: a wait starts.
@@ -162,11 +161,7 @@ impl Stream for Follow {
     }
 }
 
-impl fmt::Debug for Follow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Follow").field("run", &self.run).field("after", &self.after).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(Follow { run, after });
 
 #[cfg(test)]
 mod tests;

@@ -53,7 +53,7 @@ pub use error::{LogError, Refused};
 pub use follow::Follow;
 pub use limits::LogLimits;
 pub use log::{
-    Control, Lease, LogScope, Note, Page, RELEASED, RunLog, RunMeta, RunPlace, RunQuery, RunState,
+    Control, Lease, LogFuture, LogScope, Note, Page, RELEASED, RunLog, RunMeta, RunPlace, RunQuery, RunState,
     is_log_metadata, position_event, position_of,
 };
 pub use memory::MemoryLog;

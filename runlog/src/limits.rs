@@ -11,45 +11,35 @@ use serde_json::Value;
 use crate::error::LogError;
 use crate::log::{Control, Lease, Note};
 
-/// The limits of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogLimits {
-    /// Runs, ended ones included. Beyond it the run that ended first is deleted: in memory one of the
-    /// same owner, or of an owner that has more runs. If no run has ended, opening fails. An engine
-    /// that several replicas share does not count runs.
-    pub runs: usize,
-    /// Bytes that all runs of the engine in memory hold together. Beyond it ended runs are deleted, the
-    /// earliest end first: runs of the owner that appends, or of owners that hold more, so that no
-    /// owner loses runs to one that holds more. If no such run has ended, appending fails. Other
-    /// engines do not hold runs in memory.
-    pub bytes: usize,
-    /// Bytes that the runs of one owner hold together in the engine in memory. Beyond it ended runs of
-    /// that owner are deleted; if none has ended, appending fails.
-    pub bytes_per_owner: usize,
-    /// Events of one run. A source that never ends is stopped here.
-    pub events_per_run: usize,
-    /// Bytes of content of one run, notes included.
-    pub bytes_per_run: usize,
-    /// Control messages of one run. The last place is reserved for a cancel, so a full queue contains one; there is such a place even
-    /// if the limit is 0. Replicas that share a log need the same limit.
-    pub controls_per_run: usize,
-    /// Messages between replicas to the owner of one run: one per call of a sub-agent that another replica carries. They do
-    /// not count as control messages, so a run with many of them can still be cancelled.
-    pub messages_per_run: usize,
-}
-
-/// 10,000 runs and one GiB of content in memory, 64 MiB and a million events per run; owners are not limited.
-impl Default for LogLimits {
-    fn default() -> Self {
-        Self {
-            runs: 10_000,
-            bytes: 1024 * 1024 * 1024,
-            bytes_per_owner: usize::MAX,
-            events_per_run: 1_000_000,
-            bytes_per_run: 64 * 1024 * 1024,
-            controls_per_run: 256,
-            messages_per_run: 4_096,
-        }
+aqueduct_core::with_defaults! {
+    /// The limits of a log.
+    ///
+    /// By default 10,000 runs and one GiB of content in memory, 64 MiB and a million events per run; owners are not
+    /// limited.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct LogLimits {
+        /// Runs, ended ones included. Beyond it the run that ended first is deleted: in memory one of the
+        /// same owner, or of an owner that has more runs. If no run has ended, opening fails. An engine
+        /// that several replicas share does not count runs.
+        pub runs: usize = 10_000,
+        /// Bytes that all runs of the engine in memory hold together. Beyond it ended runs are deleted, the
+        /// earliest end first: runs of the owner that appends, or of owners that hold more, so that no
+        /// owner loses runs to one that holds more. If no such run has ended, appending fails. Other
+        /// engines do not hold runs in memory.
+        pub bytes: usize = 1024 * 1024 * 1024,
+        /// Bytes that the runs of one owner hold together in the engine in memory. Beyond it ended runs of
+        /// that owner are deleted; if none has ended, appending fails.
+        pub bytes_per_owner: usize = usize::MAX,
+        /// Events of one run. A source that never ends is stopped here.
+        pub events_per_run: usize = 1_000_000,
+        /// Bytes of content of one run, notes included.
+        pub bytes_per_run: usize = 64 * 1024 * 1024,
+        /// Control messages of one run. The last place is reserved for a cancel, so a full queue contains one; there is
+        /// such a place even if the limit is 0. Replicas that share a log need the same limit.
+        pub controls_per_run: usize = 256,
+        /// Messages between replicas to the owner of one run: one per call of a sub-agent that another replica carries.
+        /// They do not count as control messages, so a run with many of them can still be cancelled.
+        pub messages_per_run: usize = 4_096,
     }
 }
 

@@ -27,6 +27,9 @@ use serde_json::Value;
 use crate::error::{LogError, Refused};
 pub use crate::meta::{RunMeta, RunPlace, RunQuery, RunState};
 
+/// The future of a [`RunLog`].
+pub type LogFuture<'a, T, E = LogError> = BoxFuture<'a, Result<T, E>>;
+
 /// The end of a lease that was released, or whose holder sends no heartbeats: any replica may take the run over at once.
 pub const RELEASED: Timestamp = Timestamp(0);
 
@@ -128,7 +131,7 @@ pub trait RunLog: Send + Sync + 'static {
     /// # Errors
     ///
     /// Returns [`LogError::Exists`] if the id is in use, and [`LogError::Full`] if the log is full of open runs.
-    fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>>;
+    fn open(&self, meta: RunMeta, until: Timestamp) -> LogFuture<'_, Lease>;
 
     /// Takes the lease of an open run if it has lapsed by `now`. The former holder can no longer append. Of several
     /// simultaneous callers exactly one succeeds.
@@ -137,18 +140,13 @@ pub trait RunLog: Send + Sync + 'static {
     ///
     /// Returns [`LogError::Held`] if the lease has not lapsed, [`LogError::Closed`] if the run has ended, and
     /// [`LogError::NotFound`] if it does not exist.
-    fn take_over(
-        &self,
-        run: &RunId,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> BoxFuture<'_, Result<Lease, LogError>>;
+    fn take_over(&self, run: &RunId, now: Timestamp, until: Timestamp) -> LogFuture<'_, Lease>;
 
     /// Extends leases to `until`, and returns the leases that are lost: taken over, or of runs that ended or were deleted.
-    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>>;
+    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> LogFuture<'_, Vec<Lease>>;
 
     /// Releases leases, so that other replicas can take the runs over at once. Leases that are already lost are ignored.
-    fn release(&self, leases: Vec<Lease>) -> BoxFuture<'_, Result<(), LogError>> {
+    fn release(&self, leases: Vec<Lease>) -> LogFuture<'_, ()> {
         Box::pin(async move { self.renew(leases, RELEASED).await.map(drop) })
     }
 
@@ -160,7 +158,7 @@ pub trait RunLog: Send + Sync + 'static {
     /// Sends a heartbeat of this replica, and releases the leases of replicas without heartbeat for longer than `silence`.
     /// Returns the number of released leases. Must be called several times within `silence`. Has no effect on an engine that
     /// no other process shares.
-    fn beat(&self, silence: Duration) -> BoxFuture<'_, Result<usize, LogError>> {
+    fn beat(&self, silence: Duration) -> LogFuture<'_, usize> {
         let _ = silence;
         Box::pin(std::future::ready(Ok(0)))
     }
@@ -173,12 +171,7 @@ pub trait RunLog: Send + Sync + 'static {
     /// Returns the batch with [`LogError::Fenced`] if the lease is lost, [`LogError::Closed`] if the run has ended,
     /// [`LogError::RunTooLong`] if a limit is exceeded, [`LogError::AfterTerminal`] if events follow a terminal event, and
     /// [`LogError::Lost`] if the engine lost acknowledged events. After [`LogError::Unavailable`] the same batch can be retried.
-    fn append(
-        &self,
-        lease: &Lease,
-        events: Vec<BlockEvent>,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<u64, Refused>>;
+    fn append(&self, lease: &Lease, events: Vec<BlockEvent>, now: Timestamp) -> LogFuture<'_, u64, Refused>;
 
     /// Stores a note of the run, which replaces an earlier note of the same kind. The size of every note counts towards the
     /// run's limit of bytes, also after it was replaced.
@@ -187,10 +180,10 @@ pub trait RunLog: Send + Sync + 'static {
     ///
     /// Returns [`LogError::Fenced`] if the lease is lost, [`LogError::Closed`] if the run has ended, and
     /// [`LogError::RunTooLong`] if a limit is exceeded.
-    fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>>;
+    fn annotate(&self, lease: &Lease, note: Note) -> LogFuture<'_, ()>;
 
     /// Returns the [`Note::Input`] of a run. Returns `None` if the run has none.
-    fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>>;
+    fn input(&self, run: &RunId) -> LogFuture<'_, Option<Arc<Value>>>;
 
     /// Returns which processes can share the log.
     fn scope(&self) -> LogScope {
@@ -203,7 +196,7 @@ pub trait RunLog: Send + Sync + 'static {
     ///
     /// Returns [`LogError::Gone`] if the next event is no longer stored, [`LogError::NotFound`] if the run does not exist, and
     /// [`LogError::Unreadable`] if its bytes cannot be decoded.
-    fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>>;
+    fn read(&self, run: &RunId, after: u64, max: usize) -> LogFuture<'_, Page>;
 
     /// Like [`read`](Self::read), without a future. Returns `None` if the engine has to fetch the events. A watcher that
     /// keeps up reads once per event, so it would allocate a future per event.
@@ -218,27 +211,27 @@ pub trait RunLog: Send + Sync + 'static {
     ///
     /// Returns [`LogError::NotFound`] if the run does not exist. An engine that only finds out by a request to its server
     /// may complete instead: the next read then returns the error.
-    fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>>;
+    fn changed(&self, run: &RunId, after: u64) -> LogFuture<'_, ()>;
 
     /// Like [`changed`](Self::changed), but the future owns the engine, so that a watcher can store it. An engine can
     /// override the method to save a nested future.
-    fn changed_owned(self: Arc<Self>, run: &RunId, after: u64) -> BoxFuture<'static, Result<(), LogError>> {
+    fn changed_owned(self: Arc<Self>, run: &RunId, after: u64) -> LogFuture<'static, ()> {
         let run = run.clone();
         Box::pin(async move { self.changed(&run, after).await })
     }
 
     /// Records that the run has a watcher until `until`, so that an owner without watchers of its own does not cancel the
     /// run.
-    fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>>;
+    fn watched(&self, run: &RunId, until: Timestamp) -> LogFuture<'_, ()>;
 
     /// Returns the state of a run.
-    fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>>;
+    fn state(&self, run: &RunId) -> LogFuture<'_, RunState>;
 
     /// Returns at most `max` runs, oldest first unless the query reverses the order.
-    fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>>;
+    fn list(&self, query: RunQuery, max: usize) -> LogFuture<'_, Vec<RunState>>;
 
     /// Returns at most `max` open runs whose lease lapsed before `now`.
-    fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>>;
+    fn lapsed(&self, now: Timestamp, max: usize) -> LogFuture<'_, Vec<RunState>>;
 
     /// Sends a message to the holder of the lease. The message is stored with the run, and a later holder receives it, too.
     ///
@@ -246,7 +239,7 @@ pub trait RunLog: Send + Sync + 'static {
     ///
     /// Returns [`LogError::RunTooLong`] if the queue of messages is full (a cancel is refused only if the queue already
     /// contains a cancel), and [`LogError::Closed`] if the run has ended.
-    fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>>;
+    fn control(&self, run: &RunId, message: Control) -> LogFuture<'_, ()>;
 
     /// Waits until more than `seen` messages were sent to the run, and returns the messages after the first `seen`. A new
     /// holder starts with 0 and receives all messages.
@@ -254,30 +247,25 @@ pub trait RunLog: Send + Sync + 'static {
     /// # Errors
     ///
     /// Returns [`LogError::Fenced`] or [`LogError::Closed`] once the lease is lost.
-    fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>>;
+    fn controls(&self, lease: &Lease, seen: usize) -> LogFuture<'_, Vec<Control>>;
 
     /// Relates keys to the run until about `until`. Relation keys have a name space of their own, and one key may relate to
     /// several runs. An engine that no other process shares may store none, because the driver of a run in the same process
     /// knows the keys of the run.
-    fn relate(
-        &self,
-        run: &RunId,
-        keys: Vec<String>,
-        until: Timestamp,
-    ) -> BoxFuture<'_, Result<(), LogError>> {
+    fn relate(&self, run: &RunId, keys: Vec<String>, until: Timestamp) -> LogFuture<'_, ()> {
         let _ = (run, keys, until);
         Box::pin(std::future::ready(Ok(())))
     }
 
     /// Removes the relation of keys to the run.
-    fn unrelate(&self, run: &RunId, keys: Vec<String>) -> BoxFuture<'_, Result<(), LogError>> {
+    fn unrelate(&self, run: &RunId, keys: Vec<String>) -> LogFuture<'_, ()> {
         let _ = (run, keys);
         Box::pin(std::future::ready(Ok(())))
     }
 
     /// Returns the runs that each key relates to, in the order of the keys. Some of the runs may have ended or been
     /// deleted.
-    fn related(&self, keys: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<RunId>>, LogError>> {
+    fn related(&self, keys: Vec<String>) -> LogFuture<'_, Vec<Vec<RunId>>> {
         Box::pin(std::future::ready(Ok(vec![Vec::new(); keys.len()])))
     }
 
@@ -285,13 +273,7 @@ pub trait RunLog: Send + Sync + 'static {
     /// claim that has not lapsed. Of several simultaneous callers with different values exactly one succeeds. A claim with
     /// the same value moves the end of the claim. With an `until` that is not after `now`, the holder releases the key, and
     /// any other caller only reads it.
-    fn claim(
-        &self,
-        key: String,
-        value: String,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> BoxFuture<'_, Result<String, LogError>>;
+    fn claim(&self, key: String, value: String, now: Timestamp, until: Timestamp) -> LogFuture<'_, String>;
 
     /// Returns how many connections to the log's server were lost and re-established. Returns `None` for an engine without a
     /// server.
@@ -300,13 +282,13 @@ pub trait RunLog: Send + Sync + 'static {
     }
 
     /// Checks whether the log is writable, without retries.
-    fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
+    fn check(&self) -> LogFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
     /// Removes events with numbers below `earliest`; the last event is always kept.
-    fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>>;
+    fn trim(&self, run: &RunId, earliest: u64) -> LogFuture<'_, ()>;
 
     /// Deletes runs that ended before `before`, and returns their number.
-    fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>>;
+    fn expire(&self, before: Timestamp) -> LogFuture<'_, usize>;
 }

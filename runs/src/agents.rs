@@ -7,7 +7,6 @@
 //! A run keeps the entry that it started with: replacing agents does not change runs in progress.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use aqueduct_core::Agent;
@@ -21,11 +20,7 @@ pub struct AgentEntry {
     agent: Option<Arc<dyn Agent>>,
 }
 
-impl fmt::Debug for AgentEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentEntry").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(AgentEntry { name });
 
 impl AgentEntry {
     /// Returns an entry for an agent that the engine runs.

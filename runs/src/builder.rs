@@ -79,11 +79,7 @@ pub(crate) struct Host {
     pub(crate) unique_bits: UniqueBits,
 }
 
-impl std::fmt::Debug for RunsBuilder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunsBuilder").field("agents", &self.agents).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(RunsBuilder { agents });
 
 impl Default for RunsBuilder {
     fn default() -> Self {

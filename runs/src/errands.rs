@@ -13,7 +13,6 @@
 //! Invariants: one replica works on an errand at a time, as long as leases hold; after a takeover the work since the last
 //! save is repeated; the records of one subject are in the order in which they were created.
 
-use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use aqueduct_core::service::BoxFuture;
@@ -115,11 +114,7 @@ impl Errand {
 #[derive(Default)]
 pub(crate) struct Handlers(std::sync::Mutex<Vec<(&'static str, Arc<dyn ErrandHandler>)>>);
 
-impl fmt::Debug for Handlers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handlers").finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(Handlers {});
 
 impl Handlers {
     fn get(&self, kind: &str) -> Option<Arc<dyn ErrandHandler>> {

@@ -8,7 +8,6 @@
 //! Watchers are counted, so that the driver can cancel a run without watchers. The channel for lanes is created on first
 //! use: most runs have no sub-agents that are called through the host.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,11 +57,7 @@ enum Lanes {
     Closed,
 }
 
-impl fmt::Debug for RunHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunHandle").field("id", &self.id).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(RunHandle { id });
 
 impl RunHandle {
     /// Returns the handle of a run without watchers.

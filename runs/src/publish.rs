@@ -148,13 +148,26 @@ pub(crate) struct State {
     pub(crate) lanes_of: Option<Arc<dyn RunExtension>>,
 }
 
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("acknowledged", &self.acknowledged).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(State { acknowledged });
 
 impl State {
+    /// Returns the state of a publication without payloads. `out` sends to the driver of its first run.
+    pub(crate) fn new(decoder: Box<dyn LineDecoder>, out: FeedSender) -> Self {
+        Self {
+            decoder,
+            acknowledged: 0,
+            out: Some(out),
+            asked: Vec::new(),
+            is_waiting: false,
+            held: Vec::new(),
+            position: None,
+            driver: None,
+            mailbox: None,
+            answered_by: None,
+            lanes_of: None,
+        }
+    }
+
     /// Sends the decoded events to the driver and, if the log stores payloads, waits until the log holds the events. If the
     /// future is dropped, the next call sends the rest.
     ///
@@ -329,19 +342,8 @@ impl Runs {
         let (handle, extension) = self.attach(&key, &origin);
         let (sender, feed) = Feed::published();
         let format = (self.scope() > LogScope::Process).then_some(request.format);
-        let state = State {
-            decoder,
-            acknowledged: 0,
-            out: Some(sender.clone()),
-            asked: Vec::new(),
-            is_waiting: false,
-            held: Vec::new(),
-            position: None,
-            driver: format.as_ref().map(|_| Driver::new(&handle)),
-            mailbox: None,
-            answered_by: None,
-            lanes_of: None,
-        };
+        let driver = format.as_ref().map(|_| Driver::new(&handle));
+        let state = State { driver, ..State::new(decoder, sender.clone()) };
         let published = Arc::new(Published {
             key: key.clone(),
             run_id,

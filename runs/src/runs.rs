@@ -68,11 +68,7 @@ pub(crate) struct Setup {
     pub(crate) agents: Agents,
 }
 
-impl std::fmt::Debug for Runs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runs").field("agents", &self.agent_names()).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(Runs { agents: agent_names() });
 
 impl Default for Runs {
     fn default() -> Self {

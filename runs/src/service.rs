@@ -10,7 +10,8 @@
 //! | `cancel` | cancels the token of the handle | sends a control message by the log | cancels the run that replies under its id, if there is one |
 
 use aqueduct_core::service::{
-    AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RunService, ServiceError, StartedRun,
+    AgentInfo, BoxFuture, Caller, EventStream, Ingest, PublishRequest, RunService, ServiceError,
+    ServiceFuture, StartedRun,
 };
 use aqueduct_core::{Account, Quota, RunId, RunInput};
 use aqueduct_runlog::{Control, LogError, RunState};
@@ -19,7 +20,7 @@ use crate::audit::Action;
 use crate::runs::{Runs, refuse};
 
 impl RunService for Runs {
-    fn list_agents(&self, caller: &Caller) -> BoxFuture<'_, Result<Vec<AgentInfo>, ServiceError>> {
+    fn list_agents(&self, caller: &Caller) -> ServiceFuture<'_, Vec<AgentInfo>> {
         let result = self.list(caller);
         Box::pin(std::future::ready(result))
     }
@@ -40,28 +41,15 @@ impl RunService for Runs {
         self.0.host.access.quota(account)
     }
 
-    fn agent_of<'a>(
-        &'a self,
-        caller: &'a Caller,
-        run: &'a RunId,
-    ) -> BoxFuture<'a, Result<Option<String>, ServiceError>> {
+    fn agent_of<'a>(&'a self, caller: &'a Caller, run: &'a RunId) -> ServiceFuture<'a, Option<String>> {
         Box::pin(async move { self.find_run(caller, run).await.map(|state| Some(state.meta.agent)) })
     }
 
-    fn version_of<'a>(
-        &'a self,
-        caller: &'a Caller,
-        run: &'a RunId,
-    ) -> BoxFuture<'a, Result<Option<String>, ServiceError>> {
+    fn version_of<'a>(&'a self, caller: &'a Caller, run: &'a RunId) -> ServiceFuture<'a, Option<String>> {
         Box::pin(Runs::version_of(self, caller, run))
     }
 
-    fn start(
-        &self,
-        caller: &Caller,
-        agent: &str,
-        input: RunInput,
-    ) -> BoxFuture<'_, Result<StartedRun, ServiceError>> {
+    fn start(&self, caller: &Caller, agent: &str, input: RunInput) -> ServiceFuture<'_, StartedRun> {
         let (caller, agent) = (caller.clone(), agent.to_owned());
         Box::pin(async move {
             // The id shares the buffer of the request otherwise, and the audit entry may outlive it.
@@ -72,12 +60,7 @@ impl RunService for Runs {
         })
     }
 
-    fn watch(
-        &self,
-        caller: &Caller,
-        run: &RunId,
-        after: u64,
-    ) -> BoxFuture<'_, Result<EventStream, ServiceError>> {
+    fn watch(&self, caller: &Caller, run: &RunId, after: u64) -> ServiceFuture<'_, EventStream> {
         let (caller, run) = (caller.clone(), run.clone());
         Box::pin(async move {
             let watched = self.watch_run(&caller, run.clone(), after).await;
@@ -86,7 +69,7 @@ impl RunService for Runs {
         })
     }
 
-    fn cancel(&self, caller: &Caller, run: &RunId) -> BoxFuture<'_, Result<bool, ServiceError>> {
+    fn cancel(&self, caller: &Caller, run: &RunId) -> ServiceFuture<'_, bool> {
         let (caller, run) = (caller.clone(), run.clone());
         Box::pin(async move {
             let cancelled = self.cancel_run(&caller, run.clone()).await;
@@ -95,11 +78,7 @@ impl RunService for Runs {
         })
     }
 
-    fn publish(
-        &self,
-        caller: &Caller,
-        request: PublishRequest,
-    ) -> BoxFuture<'_, Result<Box<dyn Ingest>, ServiceError>> {
+    fn publish(&self, caller: &Caller, request: PublishRequest) -> ServiceFuture<'_, Box<dyn Ingest>> {
         let caller = caller.clone();
         Box::pin(async move {
             let (agent, run) = (request.agent.clone(), request.run_id.clone());

@@ -109,8 +109,4 @@ impl SideEar {
     }
 }
 
-impl std::fmt::Debug for SideEar {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SideEar").field("run", &self.lease.run_id).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(SideEar { run: lease.run_id });

@@ -104,17 +104,10 @@ impl Runs {
         // This sender is never used: the run that replies replaces it by its own.
         let (out, _) = Feed::published();
         let state = State {
-            decoder: Box::new(NoLines(pending)),
-            acknowledged: 0,
-            out: Some(out),
             asked: asked.clone(),
             is_waiting: true,
-            held: Vec::new(),
-            position: None,
-            driver: None,
-            mailbox: None,
-            answered_by: None,
             lanes_of: drive.lanes_of.as_ref().or(drive.extension.as_ref()).cloned(),
+            ..State::new(Box::new(NoLines(pending)), out)
         };
         let published = Arc::new(Published {
             key: key.clone(),

@@ -41,11 +41,7 @@ struct Watched {
     is_sweeping: bool,
 }
 
-impl std::fmt::Debug for Watched {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watched").field("slots", &self.slots.len()).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(Watched { slots: slots.len() });
 
 /// Checks within the limit: a stalled stream lives at most a quarter longer than the limit.
 const LOOKS_PER_LIMIT: u32 = 4;

@@ -25,35 +25,23 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use crate::refusal::Refusal;
 
-/// The hosts and origins whose requests are admitted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one choice of the operator, by its own name")]
-pub struct Admission {
-    /// Names of the server beside the loopback names: `example.org` (any port) or `example.org:8443`.
-    pub hosts: Vec<String>,
-    /// Admits every host: for a server behind a proxy that checks it.
-    pub any_host: bool,
-    /// Admits every IP address as a host. DNS rebinding needs a name, so addresses are safe; probes and scrapers address a
-    /// server by its address.
-    pub any_address: bool,
-    /// Origins of pages that are admitted beside the server's own: `https://app.example.org`.
-    pub origins: Vec<String>,
-    /// Admits the loopback names as hosts, and pages of loopback origins at loopback hosts.
-    pub loopback: bool,
-    /// Lets browsers pass responses to admitted pages of other origins (CORS), without cookies.
-    pub cors: bool,
-}
-
-impl Default for Admission {
-    fn default() -> Self {
-        Self {
-            hosts: Vec::new(),
-            any_host: false,
-            any_address: false,
-            origins: Vec::new(),
-            loopback: true,
-            cors: false,
-        }
+aqueduct_core::with_defaults! {
+    /// The hosts and origins whose requests are admitted.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Admission {
+        /// Names of the server beside the loopback names: `example.org` (any port) or `example.org:8443`.
+        pub hosts: Vec<String> = Vec::new(),
+        /// Admits every host: for a server behind a proxy that checks it.
+        pub any_host: bool = false,
+        /// Admits every IP address as a host. DNS rebinding needs a name, so addresses are safe; probes and scrapers
+        /// address a server by its address.
+        pub any_address: bool = false,
+        /// Origins of pages that are admitted beside the server's own: `https://app.example.org`.
+        pub origins: Vec<String> = Vec::new(),
+        /// Admits the loopback names as hosts, and pages of loopback origins at loopback hosts.
+        pub loopback: bool = true,
+        /// Lets browsers pass responses to admitted pages of other origins (CORS), without cookies.
+        pub cors: bool = false,
     }
 }
 

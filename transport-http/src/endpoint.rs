@@ -35,11 +35,7 @@ pub struct RunRequest {
     pub encoder: Box<dyn EventEncoder>,
 }
 
-impl std::fmt::Debug for RunRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunRequest").field("input", &self.input).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(RunRequest { input });
 
 /// Returns a route for one agent: `Router::new().route("/", run_endpoint(service, "name", parse, options))`.
 pub fn run_endpoint<P>(

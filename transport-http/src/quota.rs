@@ -38,21 +38,17 @@ const ANSWERED_REFUSALS: usize = 64;
 /// When a request that found no room may pass: a body is read within seconds.
 const SOON: Duration = Duration::from_secs(1);
 
-/// What all callers together, and one address, may use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QuotaLimits {
-    /// Bytes of all request bodies that were received and not yet answered. Each may be as long as
-    /// [`Limits::body_bytes`](crate::Limits::body_bytes), so without it many at once fill the memory.
-    pub bodies: usize,
-    /// Connections of one peer address (IPv6: of one /64).
-    pub connections_per_peer: usize,
-    /// Addresses whose connections are not counted: those of reverse proxies, behind which many callers are.
-    pub proxies: Vec<Network>,
-}
-
-impl Default for QuotaLimits {
-    fn default() -> Self {
-        Self { bodies: usize::MAX, connections_per_peer: usize::MAX, proxies: Vec::new() }
+aqueduct_core::with_defaults! {
+    /// What all callers together, and one address, may use.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct QuotaLimits {
+        /// Bytes of all request bodies that were received and not yet answered. Each may be as long as
+        /// [`Limits::body_bytes`](crate::Limits::body_bytes), so without it many at once fill the memory.
+        pub bodies: usize = usize::MAX,
+        /// Connections of one peer address (IPv6: of one /64).
+        pub connections_per_peer: usize = usize::MAX,
+        /// Addresses whose connections are not counted: those of reverse proxies, behind which many callers are.
+        pub proxies: Vec<Network> = Vec::new(),
     }
 }
 

@@ -20,68 +20,49 @@ pub struct Config {
     pub token_required: bool,
 }
 
-/// Limits of one connection. Exceeding a limit closes the connection or refuses the request with a code, never silently.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Payload bytes of one incoming frame. Many client libraries never split a message, so it equals the message limit. The
-    /// length in a frame's header only reserves address space; memory is used as bytes arrive.
-    pub frame_bytes: usize,
-    /// Bytes of one incoming message in all its frames. A run input with a long history fits.
-    pub message_bytes: usize,
-    /// Bytes that a connection may send before its token is checked, where it needs one: an `auth` message fits, and many
-    /// connections without a token hold little.
-    pub token_bytes: usize,
-    /// Messages and control frames per second, with bursts of as many. A connection above it is not read for a while, which
-    /// its peer notices as back-pressure. Sixteen publishers of 600 payloads a second fit.
-    pub frames: usize,
-    /// Nesting of JSON in an incoming message, checked before it is parsed: deeper text costs stack in the parser
-    /// that reads it next.
-    pub json_depth: usize,
-    /// Runs watched at once on one socket. Each costs a stream of the service and an encoder.
-    pub runs: usize,
-    /// Runs published at once on one socket. Each may hold [`window_bytes`](Self::window_bytes).
-    pub publishers: usize,
-    /// Requests in progress at once on one socket. More are refused as `busy`.
-    pub requests: usize,
-    /// Replies that wait for the socket. Beyond it the socket is not read until the peer reads.
-    pub replies: usize,
-    /// Unacknowledged payloads of one publisher. Enough to cover a round trip of 100 ms at 600 payloads a second.
-    pub window_payloads: usize,
-    /// Bytes of unacknowledged payloads. A larger single payload is accepted if no other is unacknowledged.
-    pub window_bytes: usize,
-    /// Events that one run may add to a write before the next run.
-    pub fair_share: usize,
-    /// Bytes that are collected into one write: a stalled reader holds at most that in user space, plus one event. Larger
-    /// writes save system calls only if the reader is slower than the source.
-    pub batch_bytes: usize,
-    /// Bytes of text up to which deltas of one block are merged while they wait for a slow reader: one with more than a batch
-    /// waiting. No byte is lost, and the number is that of the last. 0 disables it, for readers that count events; 4 KiB is
-    /// much for a network and little for a human.
-    pub merge_bytes: usize,
-    /// The read buffer, allocated for every connection: there are many idle connections with small requests. Servers that
-    /// mostly receive large payloads save system calls with more.
-    pub read_buffer: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            frame_bytes: 1024 * 1024,
-            message_bytes: 1024 * 1024,
-            token_bytes: 16 * 1024,
-            frames: 10_000,
-            json_depth: 64,
-            runs: 64,
-            publishers: 16,
-            requests: 64,
-            replies: 256,
-            window_payloads: 64,
-            window_bytes: 1024 * 1024,
-            fair_share: 16,
-            batch_bytes: 16 * 1024,
-            merge_bytes: 0,
-            read_buffer: 2 * 1024,
-        }
+aqueduct_core::with_defaults! {
+    /// Limits of one connection. Exceeding a limit closes the connection or refuses the request with a code, never
+    /// silently.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Limits {
+        /// Payload bytes of one incoming frame. Many client libraries never split a message, so it equals the message
+        /// limit. The length in a frame's header only reserves address space; memory is used as bytes arrive.
+        pub frame_bytes: usize = 1024 * 1024,
+        /// Bytes of one incoming message in all its frames. A run input with a long history fits.
+        pub message_bytes: usize = 1024 * 1024,
+        /// Bytes that a connection may send before its token is checked, where it needs one: an `auth` message fits, and
+        /// many connections without a token hold little.
+        pub token_bytes: usize = 16 * 1024,
+        /// Messages and control frames per second, with bursts of as many. A connection above it is not read for a while,
+        /// which its peer notices as back-pressure. Sixteen publishers of 600 payloads a second fit.
+        pub frames: usize = 10_000,
+        /// Nesting of JSON in an incoming message, checked before it is parsed: deeper text costs stack in the parser
+        /// that reads it next.
+        pub json_depth: usize = 64,
+        /// Runs watched at once on one socket. Each costs a stream of the service and an encoder.
+        pub runs: usize = 64,
+        /// Runs published at once on one socket. Each may hold [`window_bytes`](Self::window_bytes).
+        pub publishers: usize = 16,
+        /// Requests in progress at once on one socket. More are refused as `busy`.
+        pub requests: usize = 64,
+        /// Replies that wait for the socket. Beyond it the socket is not read until the peer reads.
+        pub replies: usize = 256,
+        /// Unacknowledged payloads of one publisher. Enough to cover a round trip of 100 ms at 600 payloads a second.
+        pub window_payloads: usize = 64,
+        /// Bytes of unacknowledged payloads. A larger single payload is accepted if no other is unacknowledged.
+        pub window_bytes: usize = 1024 * 1024,
+        /// Events that one run may add to a write before the next run.
+        pub fair_share: usize = 16,
+        /// Bytes that are collected into one write: a stalled reader holds at most that in user space, plus one event.
+        /// Larger writes save system calls only if the reader is slower than the source.
+        pub batch_bytes: usize = 16 * 1024,
+        /// Bytes of text up to which deltas of one block are merged while they wait for a slow reader: one with more than
+        /// a batch waiting. No byte is lost, and the number is that of the last. 0 disables it, for readers that count
+        /// events; 4 KiB is much for a network and little for a human.
+        pub merge_bytes: usize = 0,
+        /// The read buffer, allocated for every connection: there are many idle connections with small requests. Servers
+        /// that mostly receive large payloads save system calls with more.
+        pub read_buffer: usize = 2 * 1024,
     }
 }
 
@@ -113,32 +94,21 @@ impl Limits {
     }
 }
 
-/// Limits of the waits of one connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Timeouts {
-    /// For the token, if the request had none and the caller needs one.
-    pub token: Duration,
-    /// For the run input on a plain connection.
-    pub input: Duration,
-    /// Silence of the peer before a ping is sent. Below the 30 to 60 s after which proxies close idle sockets.
-    pub ping: Duration,
-    /// Silence after a ping before the peer counts as dead.
-    pub pong: Duration,
-    /// Without progress of a write, after which a reader is disconnected; it can resume.
-    pub stall: Duration,
-    /// For the peer's half of the closing handshake.
-    pub close: Duration,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            token: Duration::from_secs(5),
-            input: Duration::from_secs(60),
-            ping: Duration::from_secs(20),
-            pong: Duration::from_secs(20),
-            stall: Duration::from_secs(30),
-            close: Duration::from_secs(5),
-        }
+aqueduct_core::with_defaults! {
+    /// Limits of the waits of one connection.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Timeouts {
+        /// For the token, if the request had none and the caller needs one.
+        pub token: Duration = Duration::from_secs(5),
+        /// For the run input on a plain connection.
+        pub input: Duration = Duration::from_secs(60),
+        /// Silence of the peer before a ping is sent. Below the 30 to 60 s after which proxies close idle sockets.
+        pub ping: Duration = Duration::from_secs(20),
+        /// Silence after a ping before the peer counts as dead.
+        pub pong: Duration = Duration::from_secs(20),
+        /// Without progress of a write, after which a reader is disconnected; it can resume.
+        pub stall: Duration = Duration::from_secs(30),
+        /// For the peer's half of the closing handshake.
+        pub close: Duration = Duration::from_secs(5),
     }
 }

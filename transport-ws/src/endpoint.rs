@@ -8,7 +8,6 @@
 //! permit among the server's connections. While the server drains, it is closed with 1001 once no run is watched or published
 //! on it; when the server closes, it is closed in any case.
 
-use std::fmt;
 use std::sync::Arc;
 
 use aqueduct_core::protocol::Protocol;
@@ -52,11 +51,7 @@ pub struct Endpoint {
     shared: Arc<Shared>,
 }
 
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("config", &self.shared.config).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(Endpoint { config: shared.config });
 
 impl Endpoint {
     /// Returns an endpoint for a service, with inputs and events of `protocol`.

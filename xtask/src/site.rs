@@ -17,6 +17,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 
 use self::pages::Page;
+pub(crate) use self::pages::resolve;
 use crate::interop::peers::text;
 use crate::invocation::Invocation;
 use crate::project::Project;

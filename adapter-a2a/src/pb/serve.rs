@@ -227,11 +227,7 @@ pub struct GrpcEvents {
     version: Version,
 }
 
-impl std::fmt::Debug for GrpcEvents {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GrpcEvents").field("version", &self.version).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(GrpcEvents { version });
 
 impl Stream for GrpcEvents {
     type Item = Result<Vec<u8>, GrpcStatus>;

@@ -45,11 +45,7 @@ pub struct AgentServer {
     pub(super) shared: Arc<Shared>,
 }
 
-impl std::fmt::Debug for AgentServer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AgentServer").field("agent", &self.shared.agent).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(AgentServer { agent: shared.agent });
 
 impl AgentServer {
     /// Returns a server for the agent of that name.

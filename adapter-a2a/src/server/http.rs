@@ -51,14 +51,7 @@ pub enum HttpBody {
     Stream(Box<dyn PayloadStream>),
 }
 
-impl std::fmt::Debug for HttpAnswer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HttpAnswer")
-            .field("status", &self.status)
-            .field("headers", &self.headers)
-            .finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(HttpAnswer { status, headers });
 
 impl std::fmt::Debug for HttpBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use aqueduct_core::service::{BoxFuture, Caller, EventStream, ServiceError, StartedRun};
+use aqueduct_core::service::{BoxFuture, Caller, EventStream, ServiceFuture, StartedRun};
 use aqueduct_core::{BlockEvent, RunId, RunInput, Timestamp};
 use serde_json::{Map, Value};
 
@@ -27,7 +27,7 @@ pub trait TaskLog: Send + Sync + 'static {
         owner: &'a str,
         agent: &'a str,
         run: &'a RunId,
-    ) -> BoxFuture<'a, Result<Option<LoggedRun>, ServiceError>>;
+    ) -> ServiceFuture<'a, Option<LoggedRun>>;
 
     /// Returns the newest runs of `owner` at `agent` that have a record, at most `most`, each with its last event
     /// if it has ended.
@@ -37,7 +37,7 @@ pub trait TaskLog: Send + Sync + 'static {
         agent: &'a str,
         context: Option<&'a str>,
         most: usize,
-    ) -> BoxFuture<'a, Result<Vec<LoggedRun>, ServiceError>>;
+    ) -> ServiceFuture<'a, Vec<LoggedRun>>;
 
     /// Ends the interrupts of a task: logs a run that is cancelled before its agent is called. Only one reply or end is
     /// accepted.
@@ -46,7 +46,7 @@ pub trait TaskLog: Send + Sync + 'static {
         caller: &'a Caller,
         agent: &'a str,
         input: RunInput,
-    ) -> BoxFuture<'a, Result<StartedRun, ServiceError>>;
+    ) -> ServiceFuture<'a, StartedRun>;
 
     /// Returns the events of a run of `owner` after a number. They end without a terminal event if the log cannot be
     /// read.
@@ -58,7 +58,7 @@ pub trait TaskLog: Send + Sync + 'static {
         owner: &'a str,
         agent: &'a str,
         task: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<LoggedWish>, ServiceError>>;
+    ) -> ServiceFuture<'a, Vec<LoggedWish>>;
 
     /// Adds a record about push configurations of a task. If `works` is set,
     /// [`AgentServer::carry`](super::AgentServer::carry) is called with it at one replica at a time, until its future
@@ -70,10 +70,10 @@ pub trait TaskLog: Send + Sync + 'static {
         task: &'a str,
         value: Value,
         works: bool,
-    ) -> BoxFuture<'a, Result<(), ServiceError>>;
+    ) -> ServiceFuture<'a, ()>;
 
     /// Ends the work on a record, at whatever replica. The record stays.
-    fn end_wish<'a>(&'a self, key: &'a RunId) -> BoxFuture<'a, Result<(), ServiceError>>;
+    fn end_wish<'a>(&'a self, key: &'a RunId) -> ServiceFuture<'a, ()>;
 }
 
 /// A record about a push configuration.

@@ -33,11 +33,7 @@ pub struct ItemPayloads {
     chunks: ChunkWriter,
 }
 
-impl std::fmt::Debug for ItemPayloads {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ItemPayloads").field("envelope", &self.envelope).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(ItemPayloads { envelope });
 
 impl ItemPayloads {
     /// Returns the payloads of a stream for a client of that version. The envelope determines the binding, and

@@ -59,60 +59,42 @@ const SOURCE_NAME: &str = "ag-ui";
 /// The most `on_interrupt` events of one run that become interrupts; further ones are only custom blocks.
 const MAX_INTERRUPTS: usize = 256;
 
-/// Decodes the events of one run into source events.
-///
-/// # Examples
-///
-/// ```
-/// use aqueduct_adapter_agui::decode::Decoder;
-/// use aqueduct_core::SourceEvent;
-///
-/// let mut decoder = Decoder::new();
-/// let payload = r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"Hello"}"#;
-/// decoder.handle_payload(&payload.into())?;
-/// assert!(matches!(decoder.poll_event(), Some(SourceEvent::Update(_))));
-/// # Ok::<(), aqueduct_adapter_agui::error::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Decoder {
-    chunks: ChunkExpander,
-    thinking: legacy::Thinking,
-    lanes: Lanes,
-    open: HashMap<Key, Message, RandomState>,
-    calls: HashMap<ByteString, Call, RandomState>,
-    /// Ended texts that have a tag or were not on the main track, for the tool calls that belong to them.
-    ended_texts: HashMap<ByteString, EndedText, RandomState>,
-    seen: Seen,
-    aliases: aliases::Aliases,
-    /// Set once a snapshot grouped text and calls differently from the events.
-    regroups: bool,
-    /// The `on_interrupt` events so far: tag, value, and the framework's own event (`rawEvent`).
-    on_interrupts: Vec<(Option<ByteString>, Value, Option<Value>)>,
-    /// The buffer for expanded chunk events; empty between calls.
-    expanded: Vec<Event>,
-    /// Decoded events that were not polled yet.
-    out: VecDeque<SourceEvent>,
-    ended: bool,
-}
-
-impl Default for Decoder {
-    fn default() -> Self {
-        Self {
-            // Sources of both dialects are accepted, so chunks follow the more lenient one.
-            chunks: ChunkExpander::new(Dialect::V0_0_59),
-            thinking: legacy::Thinking::default(),
-            lanes: Lanes::default(),
-            open: HashMap::default(),
-            calls: HashMap::default(),
-            ended_texts: HashMap::default(),
-            seen: Seen::default(),
-            aliases: aliases::Aliases::default(),
-            regroups: false,
-            on_interrupts: Vec::new(),
-            expanded: Vec::new(),
-            out: VecDeque::new(),
-            ended: false,
-        }
+aqueduct_core::with_defaults! {
+    /// Decodes the events of one run into source events.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use aqueduct_adapter_agui::decode::Decoder;
+    /// use aqueduct_core::SourceEvent;
+    ///
+    /// let mut decoder = Decoder::new();
+    /// let payload = r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"Hello"}"#;
+    /// decoder.handle_payload(&payload.into())?;
+    /// assert!(matches!(decoder.poll_event(), Some(SourceEvent::Update(_))));
+    /// # Ok::<(), aqueduct_adapter_agui::error::Error>(())
+    /// ```
+    #[derive(Debug)]
+    pub struct Decoder {
+        /// Sources of both dialects are accepted, so chunks follow the more lenient one.
+        chunks: ChunkExpander = ChunkExpander::new(Dialect::V0_0_59),
+        thinking: legacy::Thinking,
+        lanes: Lanes,
+        open: HashMap<Key, Message, RandomState>,
+        calls: HashMap<ByteString, Call, RandomState>,
+        /// Ended texts that have a tag or were not on the main track, for the tool calls that belong to them.
+        ended_texts: HashMap<ByteString, EndedText, RandomState>,
+        seen: Seen,
+        aliases: aliases::Aliases,
+        /// Set once a snapshot grouped text and calls differently from the events.
+        regroups: bool,
+        /// The `on_interrupt` events so far: tag, value, and the framework's own event (`rawEvent`).
+        on_interrupts: Vec<(Option<ByteString>, Value, Option<Value>)>,
+        /// The buffer for expanded chunk events; empty between calls.
+        expanded: Vec<Event>,
+        /// Decoded events that were not polled yet.
+        out: VecDeque<SourceEvent>,
+        ended: bool,
     }
 }
 

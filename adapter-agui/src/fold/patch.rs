@@ -12,25 +12,21 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::wire::PatchOperation;
 
-/// The limits of one patch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PatchLimits {
-    /// Operations in one patch. Agents send one to some tens.
-    pub operations: usize,
-    /// The depth of the result. JSON is read up to 128 levels; an event adds some around its state.
-    pub depth: usize,
-    /// Values in the result (objects, arrays, members and items). About 20 MB of memory at the limit.
-    pub nodes: usize,
-    /// Bytes of texts and member names in the result.
-    pub bytes: usize,
-    /// Values that all operations together may visit: bounds the time of one patch to some tens of milliseconds.
-    pub work: usize,
-}
-
-impl Default for PatchLimits {
-    fn default() -> Self {
-        Self { operations: 4096, depth: 96, nodes: 200_000, bytes: 8 << 20, work: 2_000_000 }
+aqueduct_core::with_defaults! {
+    /// The limits of one patch.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct PatchLimits {
+        /// Operations in one patch. Agents send one to some tens.
+        pub operations: usize = 4096,
+        /// The depth of the result. JSON is read up to 128 levels; an event adds some around its state.
+        pub depth: usize = 96,
+        /// Values in the result (objects, arrays, members and items). About 20 MB of memory at the limit.
+        pub nodes: usize = 200_000,
+        /// Bytes of texts and member names in the result.
+        pub bytes: usize = 8 << 20,
+        /// Values that all operations together may visit: bounds the time of one patch to some tens of milliseconds.
+        pub work: usize = 2_000_000,
     }
 }
 

@@ -4,8 +4,6 @@
 //!
 //! The signed bytes are computed by [`signature`].
 
-use std::fmt;
-
 use aqueduct_adapter_a2a::signature::{self, CardSignature};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -41,11 +39,7 @@ pub struct CardSigner {
     key_id: String,
 }
 
-impl fmt::Debug for CardSigner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CardSigner").field("key_id", &self.key_id).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(CardSigner { key_id });
 
 impl CardSigner {
     /// Returns a signer with the private key of a PEM text (`-----BEGIN PRIVATE KEY-----`, PKCS#8).

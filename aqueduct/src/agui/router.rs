@@ -22,7 +22,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use axum::routing::{get, post};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
@@ -81,29 +81,28 @@ fn json_response(value: &Value) -> Response {
 }
 
 /// Handles `GET /agents`.
-async fn agents(State(shared): State<Shared>, request: Request) -> Response {
+async fn agents(State(shared): State<Shared>, request: Request) -> Result<Response, Refusal> {
     let (parts, _) = request.into_parts();
-    match shared.runs.list_agents(&caller(&parts)).await {
-        Ok(agents) => {
-            let list = agents.iter().map(|agent| {
-                let url = format!("/agents/{}", agent.name);
-                json!({ "name": agent.name, "description": agent.description, "url": url })
-            });
-            json_response(&json!({ "agents": list.collect::<Vec<_>>() }))
-        }
-        Err(error) => Refusal::from(error).into_response(),
-    }
+    let agents = shared.runs.list_agents(&caller(&parts)).await?;
+    let list = agents.iter().map(|agent| {
+        let url = format!("/agents/{}", agent.name);
+        json!({ "name": agent.name, "description": agent.description, "url": url })
+    });
+    Ok(json_response(&json!({ "agents": list.collect::<Vec<_>>() })))
 }
 
 /// Handles `POST /agents/{name}`: streams the events of the run, or with `Accept: application/json` returns the ended
 /// run as one value.
-async fn start(State(shared): State<Shared>, Path(name): Path<String>, request: Request) -> Response {
-    let response = if wants_value(request.headers()) {
+async fn start(
+    State(shared): State<Shared>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    if wants_value(request.headers()) {
         complete(&shared.runs, &shared.protocol, &name, request).await
     } else {
         stream(&shared, &name, request).await
-    };
-    response.unwrap_or_else(Refusal::into_response)
+    }
 }
 
 /// Starts a run and streams its events. A repeated reply is answered with the thread after the first one.
@@ -166,50 +165,38 @@ async fn watch(
     Path(run): Path<String>,
     query: Result<Query<WatchQuery>, QueryRejection>,
     request: Request,
-) -> Response {
-    let Ok(Query(query)) = query else {
-        return Refusal::invalid("`after` is the number of an event").into_response();
-    };
+) -> Result<Response, Refusal> {
+    let Query(query) = query.map_err(|_| Refusal::invalid("`after` is the number of an event"))?;
     let run = RunId::from(run);
     let (parts, _) = request.into_parts();
     // An encoder without the settings of the agent, or without what the watcher has seen, would send other events.
-    let state = match shared.runs.find_run(&caller(&parts), &run).await {
-        Ok(state) => state,
-        Err(error) => return Refusal::from(error).into_response(),
-    };
+    let state = shared.runs.find_run(&caller(&parts), &run).await?;
     let declared = match query.protocol_version {
         Some(declared) => Some(declared),
-        None => match shared.runs.version_of(&caller(&parts), &run).await {
-            Ok(declared) => declared,
-            Err(error) => return Refusal::from(error).into_response(),
-        },
+        None => shared.runs.version_of(&caller(&parts), &run).await?,
     };
     let encoding = negotiate(accept(&parts.headers), declared.as_deref());
     let mut encoder = Box::new(shared.protocol.watcher(&state.meta.agent, declared.as_deref(), encoding));
     let last_id = parts.headers.get("last-event-id").and_then(|id| EventPosition::parse(id.to_str().ok()?));
     let seen = last_id.map_or_else(|| query.after.unwrap_or(0), |position| position.after());
-    if let Err(refusal) = threads::catch_up(&shared, &state, seen, &mut encoder).await {
-        return refusal.into_response();
-    }
+    threads::catch_up(&shared, &state, seen, &mut encoder).await?;
     let Some(after) = query.after.filter(|_| !parts.headers.contains_key("last-event-id")) else {
-        return watch_run(&shared.runs, &run, &parts, encoder, &shared.options).await;
+        return Ok(watch_run(&shared.runs, &run, &parts, encoder, &shared.options).await);
     };
-    match shared.runs.watch(&caller(&parts), &run, after).await {
-        Ok(events) => {
-            let position = EventPosition { run, number: after, payloads: 0 };
-            stream_response(&position, events, encoder, &shared.options.for_query(parts.uri.query()))
-        }
-        Err(error) => Refusal::from(error).into_response(),
-    }
+    let events = shared.runs.watch(&caller(&parts), &run, after).await?;
+    let position = EventPosition { run, number: after, payloads: 0 };
+    Ok(stream_response(&position, events, encoder, &shared.options.for_query(parts.uri.query())))
 }
 
 /// Handles `POST /runs/{run}/cancel`.
-async fn cancel(State(shared): State<Shared>, Path(run): Path<String>, request: Request) -> Response {
+async fn cancel(
+    State(shared): State<Shared>,
+    Path(run): Path<String>,
+    request: Request,
+) -> Result<Response, Refusal> {
     let (parts, _) = request.into_parts();
-    match shared.runs.cancel(&caller(&parts), &RunId::from(run)).await {
-        Ok(cancelled) => json_response(&json!({ "cancelled": cancelled })),
-        Err(error) => Refusal::from(error).into_response(),
-    }
+    let cancelled = shared.runs.cancel(&caller(&parts), &RunId::from(run)).await?;
+    Ok(json_response(&json!({ "cancelled": cancelled })))
 }
 
 /// The query of `GET /threads/{thread}`.
@@ -226,8 +213,8 @@ async fn thread(
     Path(thread): Path<String>,
     Query(query): Query<ThreadQuery>,
     request: Request,
-) -> Response {
+) -> Result<Response, Refusal> {
     let (parts, _) = request.into_parts();
     let (declared, thread) = (query.protocol_version.as_deref(), thread.into());
-    threads::restate(&shared, &thread, declared, &parts).await.unwrap_or_else(Refusal::into_response)
+    threads::restate(&shared, &thread, declared, &parts).await
 }

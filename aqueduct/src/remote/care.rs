@@ -15,7 +15,6 @@
 
 mod settings;
 
-use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -80,11 +79,7 @@ pub struct Care {
     inner: Option<Arc<dyn CallWatch>>,
 }
 
-impl fmt::Debug for Care {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Care").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(Care { settings });
 
 impl Care {
     /// Returns the limits and the closed circuit of an agent. `inner` observes the calls that are sent.

@@ -80,6 +80,21 @@ impl Default for RemoteSettings {
     }
 }
 
+aqueduct_core::setters! {
+    impl RemoteSettings {
+        /// Sets the timeout of connecting.
+        pub fn with_connect_timeout(connect_timeout: Duration);
+        /// Sets the timeout from a request to the head of its response.
+        pub fn with_response_timeout(response_timeout: Duration);
+        /// Sets the timeout between two reads of a stream.
+        pub fn with_idle_timeout(idle_timeout: Duration);
+        /// Sets the largest event of a stream or response, in bytes.
+        pub fn with_frame_bytes(frame_bytes: usize);
+        /// Sets limits, retries of connects, and the circuit breaker.
+        pub fn with_care(care: CareSettings);
+    }
+}
+
 impl RemoteSettings {
     /// Sets the bearer token.
     pub fn with_credentials(mut self, token: impl Into<String>) -> Self {
@@ -104,36 +119,6 @@ impl RemoteSettings {
     /// Allows the card to name these hosts beside the configured one: `host`, or `host:port`.
     pub fn with_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
         self.hosts.extend(hosts);
-        self
-    }
-
-    /// Sets the timeout of connecting.
-    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets the timeout from a request to the head of its response.
-    pub fn with_response_timeout(mut self, timeout: Duration) -> Self {
-        self.response_timeout = timeout;
-        self
-    }
-
-    /// Sets the timeout between two reads of a stream.
-    pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
-        self.idle_timeout = timeout;
-        self
-    }
-
-    /// Sets the largest event of a stream or response, in bytes.
-    pub fn with_frame_bytes(mut self, bytes: usize) -> Self {
-        self.frame_bytes = bytes;
-        self
-    }
-
-    /// Sets limits, retries of connects, and the circuit breaker.
-    pub fn with_care(mut self, care: CareSettings) -> Self {
-        self.care = care;
         self
     }
 

@@ -23,7 +23,7 @@ enum Part {
 }
 
 /// A message under construction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) id: Option<MessageId>,
     pub(super) role: Role,
@@ -42,11 +42,7 @@ impl Draft {
             id: update.message_id.as_ref().map(MessageId::detached),
             role: update.role,
             channel: update.channel,
-            response: None,
-            created_at: None,
-            metadata: Metadata::new(),
-            parts: Vec::new(),
-            text_ended: false,
+            ..Self::default()
         }
     }
 

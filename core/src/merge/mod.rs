@@ -85,7 +85,7 @@ impl Default for MergeLimits {
 /// assert_eq!(merger.finish(ResponseId::from("r")).text(), "Hello world");
 /// # Ok::<(), aqueduct_core::Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MessageMerger {
     settings: MergeSettings,
     agents: Vec<Agent>,
@@ -112,18 +112,7 @@ struct Agent {
 impl MessageMerger {
     /// Returns a merger without updates.
     pub fn new(settings: MergeSettings) -> Self {
-        Self {
-            settings,
-            agents: Vec::new(),
-            callers: HashMap::new(),
-            results: HashSet::new(),
-            usage: UsageSum::default(),
-            finish_reasons: HashSet::new(),
-            created_at: None,
-            metadata: Metadata::new(),
-            messages: 0,
-            bytes: 0,
-        }
+        Self { settings, ..Self::default() }
     }
 
     /// Adds the next update of the turn.

@@ -84,7 +84,7 @@ impl CompletedRun {
 /// assert_eq!(merger.finish().text(), "Hello");
 /// # Ok::<(), aqueduct_core::Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RunMerger {
     merger: MessageMerger,
     run: Option<Arc<RunInfo>>,
@@ -100,27 +100,10 @@ pub struct RunMerger {
     finish_reason: Option<ByteString>,
 }
 
-impl Default for RunMerger {
-    fn default() -> Self {
-        Self::new(MergeSettings::default())
-    }
-}
-
 impl RunMerger {
     /// Returns a merger without events.
     pub fn new(settings: MergeSettings) -> Self {
-        Self {
-            merger: MessageMerger::new(settings),
-            run: None,
-            response_id: None,
-            messages: HashMap::new(),
-            replacing: HashSet::new(),
-            outcome: None,
-            result: None,
-            interrupts: Vec::new(),
-            usage: Vec::new(),
-            finish_reason: None,
-        }
+        Self { merger: MessageMerger::new(settings), ..Self::default() }
     }
 
     /// Adds the next event of the run.

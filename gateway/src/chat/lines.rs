@@ -42,7 +42,7 @@ pub(super) struct Lines {
     is_terminal: bool,
 }
 
-crate::debug_fields!(Lines { is_terminal });
+aqueduct_core::debug_fields!(Lines { is_terminal });
 
 impl Lines {
     /// Detects the terminal and loads the history. A history that cannot be read is an empty one.

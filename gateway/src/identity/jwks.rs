@@ -56,7 +56,7 @@ pub(super) struct VerifyingKey {
     pub(super) revoked: CancelToken,
 }
 
-crate::debug_fields!(VerifyingKey { id });
+aqueduct_core::debug_fields!(VerifyingKey { id });
 
 /// The source of the keys: `keys_file`, `keys_url`, or the discovery document of the issuer.
 #[derive(Debug, Clone)]
@@ -78,7 +78,7 @@ pub(super) struct KeyStore {
     fetched: Mutex<Fetched>,
 }
 
-crate::debug_fields!(KeyStore { source });
+aqueduct_core::debug_fields!(KeyStore { source });
 
 /// The history of fetches, by which the next one is limited.
 #[derive(Debug, Default)]

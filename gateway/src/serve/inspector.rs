@@ -95,10 +95,9 @@ pub(super) fn home() -> Response {
 }
 
 /// The agents that the caller may run. The body of the request is not read.
-async fn list_agents(State(shared): State<Shared>, request: Request) -> Response {
+async fn list_agents(State(shared): State<Shared>, request: Request) -> Result<Response, Refusal> {
     let (parts, _) = request.into_parts();
-    let listed = agents::list(&shared.gateway, &caller(&parts)).await;
-    listed.map_or_else(|error| Refusal::from(error).into_response(), |list| json(&list))
+    Ok(json(&agents::list(&shared.gateway, &caller(&parts)).await?))
 }
 
 /// The runs of the caller, by the filters of the query.
@@ -106,13 +105,12 @@ async fn list_runs(
     State(shared): State<Shared>,
     query: Result<Query<RunsQuery>, QueryRejection>,
     request: Request,
-) -> Response {
-    let Ok(Query(query)) = query else {
-        return Refusal::invalid("`since`, `until` and `limit` must be whole numbers").into_response();
-    };
+) -> Result<Response, Refusal> {
+    let mistake = "`since`, `until` and `limit` must be whole numbers";
+    let Query(query) = query.map_err(|_| Refusal::invalid(mistake))?;
     let (parts, _) = request.into_parts();
-    let listed = runs::list(&shared.gateway, &shared.inspector.summaries, &caller(&parts), &query).await;
-    listed.map_or_else(|error| Refusal::from(error).into_response(), |list| json(&list))
+    let listed = runs::list(&shared.gateway, &shared.inspector.summaries, &caller(&parts), &query).await?;
+    Ok(json(&listed))
 }
 
 /// One event of a run in every protocol, if the caller may watch the run.
@@ -121,14 +119,12 @@ async fn event_forms(
     Path(run): Path<String>,
     query: Result<Query<FormsQuery>, QueryRejection>,
     request: Request,
-) -> Response {
-    let Ok(Query(query)) = query else {
-        return Refusal::invalid("`number` must be the number of an event, from 1").into_response();
-    };
+) -> Result<Response, Refusal> {
+    let mistake = "`number` must be the number of an event, from 1";
+    let Query(query) = query.map_err(|_| Refusal::invalid(mistake))?;
     let (parts, _) = request.into_parts();
     let (caller, run) = (caller(&parts), RunId::from(run));
-    let found = forms::of(&shared.gateway, &caller, &run, &query).await;
-    found.map_or_else(|error| Refusal::from(error).into_response(), |forms| json(&forms))
+    Ok(json(&forms::of(&shared.gateway, &caller, &run, &query).await?))
 }
 
 /// Converts a recording. The response is JSON lines, because a recording may have more events than one JSON value

@@ -194,7 +194,7 @@ async fn proxied(
     Path(path): Path<HashMap<String, String>>,
     request: Request,
     next: Next,
-) -> Response {
+) -> Result<Response, Refusal> {
     let name = path.get("name").map(String::as_str).unwrap_or_default();
     if name == WELL_KNOWN {
         return look_up(&shared, request, next).await;
@@ -209,11 +209,11 @@ async fn proxied(
 ///
 /// Clients that resolve the well-known path relative to `/a2a/{name}` request `/a2a/.well-known/agent-card.json`. With
 /// several candidates the request is refused, and the message names the path of a card.
-async fn look_up(shared: &Shared, request: Request, next: Next) -> Response {
+async fn look_up(shared: &Shared, request: Request, next: Next) -> Result<Response, Refusal> {
     let (mut parts, body) = request.into_parts();
-    let Some(name) = shared.a2a.looked_up(&parts) else { return several_agents().into_response() };
+    let name = shared.a2a.looked_up(&parts).ok_or_else(several_agents)?;
     let Some(agent) = shared.gateway.agent(&name).and_then(proxy::Passable::of) else {
-        return next.run(Request::from_parts(parts, body)).await;
+        return Ok(next.run(Request::from_parts(parts, body)).await);
     };
     if let Some(uri) = look_up_uri(&parts.uri, &name) {
         parts.uri = uri;

@@ -3,7 +3,6 @@
 //!
 //! Every function reads the current setup, so a reload applies to the next request. Nothing is cached here.
 
-use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use aqueduct_core::service::{BoxFuture, Caller, Proof, ServiceError};
@@ -17,11 +16,7 @@ use crate::quota;
 /// The access policy of the configured identities, which a reload replaces.
 pub(super) struct ConfiguredAccess(SharedSetup);
 
-impl fmt::Debug for ConfiguredAccess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConfiguredAccess").finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(ConfiguredAccess {});
 
 impl ConfiguredAccess {
     pub(super) fn new(setup: SharedSetup) -> Self {

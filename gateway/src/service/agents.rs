@@ -66,7 +66,7 @@ pub(crate) struct AgentEntry {
     pub(crate) runs: Arc<RunEntry>,
 }
 
-crate::debug_fields!(AgentEntry { name });
+aqueduct_core::debug_fields!(AgentEntry { name });
 
 /// Observers of the calls to remote agents, and their network.
 #[derive(Debug, Clone)]

@@ -62,7 +62,7 @@ impl Surroundings {
     }
 }
 
-crate::debug_fields!(Surroundings { dial });
+aqueduct_core::debug_fields!(Surroundings { dial });
 
 /// The gateway: agents, identities and settings of a configuration, around the run engine.
 pub struct Gateway {
@@ -77,7 +77,7 @@ pub struct Gateway {
     certificates: RwLock<Vec<LiveTls>>,
 }
 
-crate::debug_fields!(Gateway { runs });
+aqueduct_core::debug_fields!(Gateway { runs });
 
 impl Gateway {
     /// Returns a gateway with the log of the configuration. Must be called inside a runtime; no agent is connected yet.

@@ -197,11 +197,7 @@ pub(crate) struct Tee {
     metrics: Arc<Metrics>,
 }
 
-impl std::fmt::Debug for Tee {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tee").field("kinds", &self.kinds()).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(Tee { kinds: kinds() });
 
 impl Tee {
     /// Returns a tee without anchors.

@@ -26,7 +26,6 @@ mod writer;
 use std::path::Path;
 use std::sync::Arc;
 
-use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -34,7 +33,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::claims::Claims;
 use crate::error::{LogError, Refused};
 use crate::limits::LogLimits;
-use crate::log::{Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunQuery, RunState};
+use crate::log::{Control, Lease, LogFuture, LogScope, Note, Page, RunLog, RunMeta, RunQuery, RunState};
 use command::Command;
 use recovery::{Recovery, SharedStore};
 pub use salvage::{DamagedFile, LogReport, RunReport, TornTail, check, repair};
@@ -172,30 +171,20 @@ impl Drop for DiskLog {
 }
 
 impl RunLog for DiskLog {
-    fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>> {
+    fn open(&self, meta: RunMeta, until: Timestamp) -> LogFuture<'_, Lease> {
         Box::pin(async move { self.ask(|answer| Command::Open { meta, until, answer }).await? })
     }
 
-    fn take_over(
-        &self,
-        run: &RunId,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> BoxFuture<'_, Result<Lease, LogError>> {
+    fn take_over(&self, run: &RunId, now: Timestamp, until: Timestamp) -> LogFuture<'_, Lease> {
         let run = run.clone();
         Box::pin(async move { self.ask(|answer| Command::TakeOver { run, now, until, answer }).await? })
     }
 
-    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>> {
+    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> LogFuture<'_, Vec<Lease>> {
         Box::pin(async move { self.ask(|answer| Command::Renew { leases, until, answer }).await? })
     }
 
-    fn append(
-        &self,
-        lease: &Lease,
-        events: Vec<BlockEvent>,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<u64, Refused>> {
+    fn append(&self, lease: &Lease, events: Vec<BlockEvent>, now: Timestamp) -> LogFuture<'_, u64, Refused> {
         let lease = lease.clone();
         Box::pin(async move {
             let asked = self.ask(|answer| Command::Append { lease, events, now, answer }).await;
@@ -204,12 +193,12 @@ impl RunLog for DiskLog {
         })
     }
 
-    fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>> {
+    fn annotate(&self, lease: &Lease, note: Note) -> LogFuture<'_, ()> {
         let lease = lease.clone();
         Box::pin(async move { self.ask(|answer| Command::Annotate { lease, note, answer }).await? })
     }
 
-    fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
+    fn input(&self, run: &RunId) -> LogFuture<'_, Option<Arc<Value>>> {
         let view = self.views.get(run);
         Box::pin(async move { self.read_input(view?).await })
     }
@@ -218,12 +207,12 @@ impl RunLog for DiskLog {
         LogScope::Machine
     }
 
-    fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
+    fn read(&self, run: &RunId, after: u64, max: usize) -> LogFuture<'_, Page> {
         let run = run.clone();
         Box::pin(async move { self.read_page(&run, after, max).await })
     }
 
-    fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
+    fn changed(&self, run: &RunId, after: u64) -> LogFuture<'_, ()> {
         let view = self.views.get(run);
         Box::pin(async move {
             let view = view?;
@@ -231,54 +220,48 @@ impl RunLog for DiskLog {
         })
     }
 
-    fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
+    fn watched(&self, run: &RunId, until: Timestamp) -> LogFuture<'_, ()> {
         let run = run.clone();
         Box::pin(async move { self.ask(|answer| Command::Watched { run, until, answer }).await? })
     }
 
-    fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {
+    fn state(&self, run: &RunId) -> LogFuture<'_, RunState> {
         Box::pin(std::future::ready(self.views.get(run).map(|view| view.state())))
     }
 
-    fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+    fn list(&self, query: RunQuery, max: usize) -> LogFuture<'_, Vec<RunState>> {
         Box::pin(std::future::ready(Ok(self.views.select(&query, max, |run| query.wants(run)))))
     }
 
-    fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+    fn lapsed(&self, now: Timestamp, max: usize) -> LogFuture<'_, Vec<RunState>> {
         Box::pin(std::future::ready(Ok(self.views.lapsed(now, max))))
     }
 
-    fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {
+    fn control(&self, run: &RunId, message: Control) -> LogFuture<'_, ()> {
         let run = run.clone();
         Box::pin(async move { self.ask(|answer| Command::Control { run, message, answer }).await? })
     }
 
-    fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
+    fn controls(&self, lease: &Lease, seen: usize) -> LogFuture<'_, Vec<Control>> {
         let (view, lease) = (self.views.get(&lease.run_id), lease.clone());
         Box::pin(async move { view?.controls(&lease, seen).await })
     }
 
-    fn claim(
-        &self,
-        key: String,
-        value: String,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> BoxFuture<'_, Result<String, LogError>> {
+    fn claim(&self, key: String, value: String, now: Timestamp, until: Timestamp) -> LogFuture<'_, String> {
         let held = self.claims.claim(key, value, now, until);
         Box::pin(std::future::ready(Ok(held)))
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
+    fn check(&self) -> LogFuture<'_, ()> {
         Box::pin(async move { self.ask(|answer| Command::Check { answer }).await? })
     }
 
-    fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {
+    fn trim(&self, run: &RunId, earliest: u64) -> LogFuture<'_, ()> {
         let run = run.clone();
         Box::pin(async move { self.ask(|answer| Command::Trim { run, earliest, answer }).await? })
     }
 
-    fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>> {
+    fn expire(&self, before: Timestamp) -> LogFuture<'_, usize> {
         Box::pin(async move { self.ask(|answer| Command::Expire { before, answer }).await? })
     }
 }

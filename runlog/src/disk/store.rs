@@ -64,11 +64,7 @@ pub(super) struct StoredRun {
     pub(super) controls: Vec<Control>,
 }
 
-impl std::fmt::Debug for Store {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(Store {});
 
 /// Returns the options of a keyspace. fjall stores them when it creates the keyspace.
 pub(super) fn options() -> KeyspaceCreateOptions {

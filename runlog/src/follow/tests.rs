@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{BlockEvent, Timestamp};
 use aqueduct_core::{ContentBlock, RunInfo, SourceEvent, StreamContext, Update, wellknown};
 use futures_util::StreamExt as _;

@@ -35,7 +35,7 @@ use serde_json::Value;
 use crate::claims::Claims;
 use crate::error::{LogError, Refused};
 use crate::limits::{LogLimits, count};
-use crate::log::{Control, Lease, Note, Page, RunLog, RunMeta, RunQuery, RunState};
+use crate::log::{Control, Lease, LogFuture, Note, Page, RunLog, RunMeta, RunQuery, RunState};
 use index::Index;
 use owners::{Owners, Scarce};
 use relations::Relations;
@@ -226,42 +226,32 @@ fn ready<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
 }
 
 impl RunLog for MemoryLog {
-    fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>> {
+    fn open(&self, meta: RunMeta, until: Timestamp) -> LogFuture<'_, Lease> {
         ready(self.open_now(meta, until))
     }
 
-    fn take_over(
-        &self,
-        run: &RunId,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> BoxFuture<'_, Result<Lease, LogError>> {
+    fn take_over(&self, run: &RunId, now: Timestamp, until: Timestamp) -> LogFuture<'_, Lease> {
         ready(self.run(run).and_then(|run| run.take_over(now, until)))
     }
 
-    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>> {
+    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> LogFuture<'_, Vec<Lease>> {
         ready(Ok(self.renew_now(leases, until)))
     }
 
-    fn append(
-        &self,
-        lease: &Lease,
-        events: Vec<BlockEvent>,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<u64, Refused>> {
+    fn append(&self, lease: &Lease, events: Vec<BlockEvent>, now: Timestamp) -> LogFuture<'_, u64, Refused> {
         ready(self.append_now(lease, events, now))
     }
 
-    fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>> {
+    fn annotate(&self, lease: &Lease, note: Note) -> LogFuture<'_, ()> {
         let run = self.writable(&lease.run_id, false);
         ready(run.and_then(|run| run.annotate(lease, note, &self.limits)))
     }
 
-    fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
+    fn input(&self, run: &RunId) -> LogFuture<'_, Option<Arc<Value>>> {
         ready(self.run(run).map(|run| run.input()))
     }
 
-    fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
+    fn read(&self, run: &RunId, after: u64, max: usize) -> LogFuture<'_, Page> {
         ready(self.read_page(run, after, max))
     }
 
@@ -269,75 +259,64 @@ impl RunLog for MemoryLog {
         Some(self.read_page(run, after, max))
     }
 
-    fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
+    fn changed(&self, run: &RunId, after: u64) -> LogFuture<'_, ()> {
         let run = self.run(run);
         Box::pin(async move { run?.changed(after).await })
     }
 
-    fn changed_owned(self: Arc<Self>, run: &RunId, after: u64) -> BoxFuture<'static, Result<(), LogError>> {
+    fn changed_owned(self: Arc<Self>, run: &RunId, after: u64) -> LogFuture<'static, ()> {
         let run = self.run(run);
         Box::pin(async move { run?.changed(after).await })
     }
 
-    fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
+    fn watched(&self, run: &RunId, until: Timestamp) -> LogFuture<'_, ()> {
         ready(self.run(run).map(|run| run.watched(until)))
     }
 
-    fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {
+    fn state(&self, run: &RunId) -> LogFuture<'_, RunState> {
         ready(self.run(run).map(|run| run.state()))
     }
 
-    fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+    fn list(&self, query: RunQuery, max: usize) -> LogFuture<'_, Vec<RunState>> {
         ready(Ok(self.list_now(&query, max)))
     }
 
-    fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+    fn lapsed(&self, now: Timestamp, max: usize) -> LogFuture<'_, Vec<RunState>> {
         ready(Ok(self.lapsed_now(now, max)))
     }
 
-    fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {
+    fn control(&self, run: &RunId, message: Control) -> LogFuture<'_, ()> {
         ready(self.run(run).and_then(|run| run.control(message, &self.limits)))
     }
 
-    fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
+    fn controls(&self, lease: &Lease, seen: usize) -> LogFuture<'_, Vec<Control>> {
         let (run, lease) = (self.run(&lease.run_id), lease.clone());
         Box::pin(async move { run?.controls(&lease, seen).await })
     }
 
-    fn claim(
-        &self,
-        key: String,
-        value: String,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> BoxFuture<'_, Result<String, LogError>> {
+    fn claim(&self, key: String, value: String, now: Timestamp, until: Timestamp) -> LogFuture<'_, String> {
         ready(Ok(self.claims.claim(key, value, now, until)))
     }
 
-    fn relate(
-        &self,
-        run: &RunId,
-        keys: Vec<String>,
-        _until: Timestamp,
-    ) -> BoxFuture<'_, Result<(), LogError>> {
+    fn relate(&self, run: &RunId, keys: Vec<String>, _until: Timestamp) -> LogFuture<'_, ()> {
         self.relations.add(run, keys);
         ready(Ok(()))
     }
 
-    fn unrelate(&self, run: &RunId, keys: Vec<String>) -> BoxFuture<'_, Result<(), LogError>> {
+    fn unrelate(&self, run: &RunId, keys: Vec<String>) -> LogFuture<'_, ()> {
         self.relations.remove(run, &keys);
         ready(Ok(()))
     }
 
-    fn related(&self, keys: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<RunId>>, LogError>> {
+    fn related(&self, keys: Vec<String>) -> LogFuture<'_, Vec<Vec<RunId>>> {
         ready(Ok(self.relations.find(&keys)))
     }
 
-    fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {
+    fn trim(&self, run: &RunId, earliest: u64) -> LogFuture<'_, ()> {
         ready(self.run(run).map(|run| run.trim(earliest)))
     }
 
-    fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>> {
+    fn expire(&self, before: Timestamp) -> LogFuture<'_, usize> {
         ready(Ok(self.expire_now(before)))
     }
 }

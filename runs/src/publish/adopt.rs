@@ -288,21 +288,16 @@ impl Runs {
             None => Feed::published().0,
         };
         let asked = stored.asked.unwrap_or_default();
+        let handle = match &driven {
+            Some((_, handle, ..)) => Arc::clone(handle),
+            None => Arc::new(RunHandle::new(last.meta.run_id.clone())),
+        };
         let state = State {
-            decoder: stored.decoder,
             acknowledged: stored.acknowledged,
-            out: Some(out),
             asked: asked.clone(),
             is_waiting,
-            held: Vec::new(),
-            position: None,
-            driver: Some(match &driven {
-                Some((_, handle, ..)) => Driver::new(handle),
-                None => Driver::new(&Arc::new(RunHandle::new(last.meta.run_id.clone()))),
-            }),
-            mailbox: None,
-            answered_by: None,
-            lanes_of: None,
+            driver: Some(Driver::new(&handle)),
+            ..State::new(stored.decoder, out)
         };
         let published = Arc::new(Published {
             key: meta.run_id.clone(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use aqueduct_core::service::{BoxFuture, Ingest, RefusalKind, ServiceError};
+use aqueduct_core::service::{BoxFuture, Ingest, RefusalKind, ServiceError, ServiceFuture};
 use aqueduct_core::{ByteString, InterruptId, InterruptReply, RunId};
 use bytes::Bytes;
 
@@ -94,7 +94,7 @@ impl Ingest for PublisherIngest {
         self.acknowledged
     }
 
-    fn accept(&mut self, number: u64, payload: Bytes) -> BoxFuture<'_, Result<u64, ServiceError>> {
+    fn accept(&mut self, number: u64, payload: Bytes) -> ServiceFuture<'_, u64> {
         Box::pin(self.take(number, payload))
     }
 
@@ -102,7 +102,7 @@ impl Ingest for PublisherIngest {
         Box::pin(self.next_reply())
     }
 
-    fn finish(&mut self) -> BoxFuture<'_, Result<(), ServiceError>> {
+    fn finish(&mut self) -> ServiceFuture<'_, ()> {
         Box::pin(self.end())
     }
 }

@@ -12,7 +12,6 @@
 //! Invariants: a call of the service is dropped at the deadline of the client and when the server stops; a refused call is
 //! counted once; a request that cannot be converted never reaches the service.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -37,11 +36,7 @@ pub(super) struct Handler {
     pub(super) stalls: Arc<StallWatch>,
 }
 
-impl fmt::Debug for Handler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handler").field("shared", &self.shared).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(Handler { shared });
 
 #[async_trait]
 impl AgentStream for Handler {

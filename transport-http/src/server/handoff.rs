@@ -38,7 +38,7 @@ pub(crate) struct Handoff {
     lent: Mutex<Lent>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "four facts that come and go independently of each other")]
 pub(crate) struct Lent {
     pub(crate) socket: Option<GuardedSocket>,
@@ -51,14 +51,7 @@ pub(crate) struct Lent {
 
 impl Handoff {
     pub(crate) fn new(socket: GuardedSocket) -> Arc<Self> {
-        let lent = Lent {
-            socket: Some(socket),
-            stream: None,
-            request_ended: false,
-            body_waits: false,
-            is_flushed: false,
-            read_waits: false,
-        };
+        let lent = Lent { socket: Some(socket), ..Lent::default() };
         Arc::new(Self { lent: Mutex::new(lent) })
     }
 

@@ -1,6 +1,5 @@
 //! Identities and authorities from PEM files or PEM text. Errors name the file and the expected item.
 
-use std::fmt;
 use std::path::Path;
 
 use rustls::pki_types::pem::PemObject as _;
@@ -50,12 +49,8 @@ impl Clone for Identity {
     }
 }
 
-/// Omits the key.
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity").field("certificates", &self.chain.len()).finish_non_exhaustive()
-    }
-}
+// Omits the key.
+aqueduct_core::debug_fields!(Identity { certificates: chain.len() });
 
 /// Certificates of trusted authorities.
 #[derive(Debug, Clone)]

@@ -20,20 +20,16 @@ use tokio::time;
 use super::{Client, ConnectOptions, Publisher};
 use crate::error::Error;
 
-/// The number of attempts, and the waits between them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RetryPolicy {
-    /// Attempts in a row without progress. After them the error is returned, and the caller may continue later.
-    pub attempts: u32,
-    /// The wait after the first failure; doubled after each further one.
-    pub first_wait: Duration,
-    /// The longest wait.
-    pub longest_wait: Duration,
-}
-
-impl Default for RetryPolicy {
-    fn default() -> Self {
-        Self { attempts: 8, first_wait: Duration::from_millis(100), longest_wait: Duration::from_secs(10) }
+aqueduct_core::with_defaults! {
+    /// The number of attempts, and the waits between them.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct RetryPolicy {
+        /// Attempts in a row without progress. After them the error is returned, and the caller may continue later.
+        pub attempts: u32 = 8,
+        /// The wait after the first failure; doubled after each further one.
+        pub first_wait: Duration = Duration::from_millis(100),
+        /// The longest wait.
+        pub longest_wait: Duration = Duration::from_secs(10),
     }
 }
 

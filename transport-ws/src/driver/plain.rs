@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use aqueduct_core::protocol::Encoding;
-use aqueduct_core::service::{BoxFuture, Caller, EventEncoder, ServiceError, StartedRun};
+use aqueduct_core::service::{Caller, EventEncoder, ServiceFuture, StartedRun};
 use aqueduct_transport_http::Gauge;
 use bytes::Bytes;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -40,10 +40,7 @@ pub(crate) struct PlainSession {
 /// The state of a plain connection.
 enum State {
     Waiting,
-    Starting {
-        run: BoxFuture<'static, Result<StartedRun, ServiceError>>,
-        encoder: Option<Box<dyn EventEncoder>>,
-    },
+    Starting { run: ServiceFuture<'static, StartedRun>, encoder: Option<Box<dyn EventEncoder>> },
     Following(Subscriptions),
     Finished(CloseReason),
 }

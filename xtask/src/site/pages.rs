@@ -116,7 +116,8 @@ fn link(target: &str, from: &str, to: &str, repository: &str) -> Option<String> 
 }
 
 /// Returns the path from the root of the tree that a link in the file `from` leads to. Returns `None` if it leaves the tree.
-fn resolve(from: &str, file: &str) -> Option<String> {
+pub(crate) fn resolve(from: &str, target: &str) -> Option<String> {
+    let file = target.split('#').next().unwrap_or_default();
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
     for part in file.split('/') {

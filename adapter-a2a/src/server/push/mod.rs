@@ -63,36 +63,25 @@ pub struct PushRequest {
     pub body: Vec<u8>,
 }
 
-/// Which receivers are allowed, and retries.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PushPolicy {
-    /// Set to allow addresses that are not public: of this machine, of private networks. For tests, and for networks
-    /// where every client is trusted.
-    pub any_address: bool,
-    /// Addresses of a name that are tried per attempt, until one responds. Names of one machine have two, those of
-    /// large services more, all alike.
-    pub addresses: usize,
-    /// Attempts per event. Eight with the pauses below take a minute and a half, which outlasts a restart of the
-    /// receiver.
-    pub attempts: u32,
-    /// The pause before the second attempt; it doubles each time.
-    pub base: Duration,
-    /// The longest pause.
-    pub cap: Duration,
-    /// Events that wait for a receiver. Beyond it they are dropped, and the complete task is sent instead.
-    pub queue: usize,
-}
-
-impl Default for PushPolicy {
-    fn default() -> Self {
-        Self {
-            any_address: false,
-            addresses: 4,
-            attempts: 8,
-            base: Duration::from_secs(1),
-            cap: Duration::from_secs(30),
-            queue: 256,
-        }
+aqueduct_core::with_defaults! {
+    /// Which receivers are allowed, and retries.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct PushPolicy {
+        /// Set to allow addresses that are not public: of this machine, of private networks. For tests, and for networks
+        /// where every client is trusted.
+        pub any_address: bool = false,
+        /// Addresses of a name that are tried per attempt, until one responds. Names of one machine have two, those of
+        /// large services more, all alike.
+        pub addresses: usize = 4,
+        /// Attempts per event. Eight with the pauses below take a minute and a half, which outlasts a restart of the
+        /// receiver.
+        pub attempts: u32 = 8,
+        /// The pause before the second attempt; it doubles each time.
+        pub base: Duration = Duration::from_secs(1),
+        /// The longest pause.
+        pub cap: Duration = Duration::from_secs(30),
+        /// Events that wait for a receiver. Beyond it they are dropped, and the complete task is sent instead.
+        pub queue: usize = 256,
     }
 }
 

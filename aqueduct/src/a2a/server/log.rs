@@ -13,7 +13,9 @@
 use std::sync::{Arc, Weak};
 
 use aqueduct_adapter_a2a::server::{LoggedRun, LoggedWish, TaskLog, WishRecord};
-use aqueduct_core::service::{BoxFuture, Caller, EventStream, RefusalKind, ServiceError, StartedRun};
+use aqueduct_core::service::{
+    BoxFuture, Caller, EventStream, RefusalKind, ServiceError, ServiceFuture, StartedRun,
+};
 use aqueduct_core::{RunId, RunInput, ThreadId};
 use aqueduct_runlog::{Follow, LogError, LogScope, RunMeta, RunQuery, RunState};
 use aqueduct_runs::Runs;
@@ -105,7 +107,7 @@ impl TaskLog for TasksInLog {
         owner: &'a str,
         agent: &'a str,
         run: &'a RunId,
-    ) -> BoxFuture<'a, Result<Option<LoggedRun>, ServiceError>> {
+    ) -> ServiceFuture<'a, Option<LoggedRun>> {
         Box::pin(async move { self.read_run(owner, agent, run).await.map_err(|error| unavailable(&error)) })
     }
 
@@ -115,7 +117,7 @@ impl TaskLog for TasksInLog {
         agent: &'a str,
         context: Option<&'a str>,
         most: usize,
-    ) -> BoxFuture<'a, Result<Vec<LoggedRun>, ServiceError>> {
+    ) -> ServiceFuture<'a, Vec<LoggedRun>> {
         Box::pin(async move {
             let runs = self.read_runs(owner, agent, context, most).await;
             runs.map_err(|error| unavailable(&error))
@@ -127,7 +129,7 @@ impl TaskLog for TasksInLog {
         caller: &'a Caller,
         agent: &'a str,
         input: RunInput,
-    ) -> BoxFuture<'a, Result<StartedRun, ServiceError>> {
+    ) -> ServiceFuture<'a, StartedRun> {
         Box::pin(self.0.dismiss(caller, agent, input))
     }
 
@@ -145,7 +147,7 @@ impl TaskLog for TasksInLog {
         owner: &'a str,
         agent: &'a str,
         task: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<LoggedWish>, ServiceError>> {
+    ) -> ServiceFuture<'a, Vec<LoggedWish>> {
         Box::pin(async move {
             let records = self.0.errands(&subject(owner, agent, task)).await;
             let records = records.map_err(|error| unavailable(&error))?;
@@ -161,7 +163,7 @@ impl TaskLog for TasksInLog {
         task: &'a str,
         value: Value,
         works: bool,
-    ) -> BoxFuture<'a, Result<(), ServiceError>> {
+    ) -> ServiceFuture<'a, ()> {
         let value = with_agent(value, Some(agent.into()));
         Box::pin(async move {
             let begun = self.0.begin_errand(&subject(owner, agent, task), value, works).await;
@@ -169,7 +171,7 @@ impl TaskLog for TasksInLog {
         })
     }
 
-    fn end_wish<'a>(&'a self, key: &'a RunId) -> BoxFuture<'a, Result<(), ServiceError>> {
+    fn end_wish<'a>(&'a self, key: &'a RunId) -> ServiceFuture<'a, ()> {
         Box::pin(async move { self.0.cancel_errand(key).await.map_err(|error| unavailable(&error)) })
     }
 }

@@ -17,7 +17,6 @@ mod log;
 mod push;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::signing::CardSigner;
@@ -99,11 +98,7 @@ pub struct Servers {
     root: Option<Arc<str>>,
 }
 
-impl fmt::Debug for Servers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Servers").field("root", &self.root).finish_non_exhaustive()
-    }
-}
+aqueduct_core::debug_fields!(Servers { root });
 
 impl Servers {
     /// Returns servers for the agents of `cards`. `service` starts their runs, and only this process knows their tasks.

@@ -4,65 +4,43 @@
 
 use std::time::Duration;
 
-/// Limits on the calls to one remote agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CareSettings {
-    /// Calls and streams at once; `None` for no limit.
-    pub concurrency: Option<usize>,
-    /// Calls per second, with bursts of as many; `None` for no limit.
-    pub rate: Option<u32>,
-    /// The number of retries of a connect.
-    pub connect_retries: u32,
-    /// Consecutive calls that do not reach the agent before the circuit opens for `pause`; 0 for never.
-    pub failures: u32,
-    /// How long the circuit stays open.
-    pub pause: Duration,
-    /// How long a call waits for its turn.
-    pub patience: Duration,
+aqueduct_core::with_defaults! {
+    /// Limits on the calls to one remote agent.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct CareSettings {
+        /// Calls and streams at once; `None` for no limit.
+        pub concurrency: Option<usize> = None,
+        /// Calls per second, with bursts of as many; `None` for no limit.
+        pub rate: Option<u32> = None,
+        /// The number of retries of a connect.
+        pub connect_retries: u32 = 2,
+        /// Consecutive calls that do not reach the agent before the circuit opens for `pause`; 0 for never.
+        pub failures: u32 = 5,
+        /// How long the circuit stays open.
+        pub pause: Duration = Duration::from_secs(10),
+        /// How long a call waits for its turn.
+        pub patience: Duration = Duration::from_secs(5),
+    }
 }
 
-impl Default for CareSettings {
-    fn default() -> Self {
-        Self {
-            concurrency: None,
-            rate: None,
-            connect_retries: 2,
-            failures: 5,
-            pause: Duration::from_secs(10),
-            patience: Duration::from_secs(5),
-        }
+aqueduct_core::setters! {
+    impl CareSettings {
+        /// Limits concurrent calls and streams.
+        pub fn with_concurrency(concurrency: Option<usize>);
+        /// Limits calls per second.
+        pub fn with_rate(rate: Option<u32>);
+        /// Sets the number of retries of a connect.
+        pub fn with_connect_retries(connect_retries: u32);
+        /// Sets how long a call waits for its turn.
+        pub fn with_patience(patience: Duration);
     }
 }
 
 impl CareSettings {
-    /// Limits concurrent calls and streams.
-    pub fn with_concurrency(mut self, most: Option<usize>) -> Self {
-        self.concurrency = most;
-        self
-    }
-
-    /// Limits calls per second.
-    pub fn with_rate(mut self, most: Option<u32>) -> Self {
-        self.rate = most;
-        self
-    }
-
-    /// Sets the number of retries of a connect.
-    pub fn with_connect_retries(mut self, retries: u32) -> Self {
-        self.connect_retries = retries;
-        self
-    }
-
     /// Sets the number of consecutive failures that open the circuit, and for how long.
     pub fn with_circuit(mut self, failures: u32, pause: Duration) -> Self {
         (self.failures, self.pause) = (failures, pause);
-        self
-    }
-
-    /// Sets how long a call waits for its turn.
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
         self
     }
 }

@@ -44,7 +44,7 @@ use aqueduct_transport_http::{Refusal, caller, read_body, read_json};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::request::Parts;
@@ -105,7 +105,7 @@ pub(super) async fn pass(
     to: &Passable,
     request: Request,
     next: Next,
-) -> Response {
+) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let who = caller(&parts);
     // The path stays encoded: a decoded path could not be distinguished from one with other segments.
@@ -121,32 +121,28 @@ pub(super) async fn pass(
     let owner = match gateway.authenticate(agent, &who) {
         Ok(owner) => owner,
         Err(_) if is_card && agent.config.card == CardAccess::Public => String::new(),
-        Err(error) => return Refusal::from(error).into_response(),
+        Err(error) => return Err(error.into()),
     };
     if !is_below(rest) {
         let message = "the path leads out of the agent's address: remove `.` and `..`";
-        return Refusal::new(StatusCode::NOT_FOUND, "not_found", message).into_response();
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", message));
     }
     let forwarded = Forwarded::of(&who, &agent.config.forward_headers);
     if is_card {
-        return card(servers, agent, source, &forwarded, &parts).await;
+        return Ok(card(servers, agent, source, &forwarded, &parts).await);
     }
     let request = Request::from_parts(parts, body);
     // A body that a web page could send without a preflight is refused; some calls have no body.
     let has_type = request.headers().contains_key(header::CONTENT_TYPE);
     let read = if has_type && !is_get { read_json(request).await } else { read_body(request).await };
-    let (parts, body) = match read {
-        Ok(read) => read,
-        Err(refusal) => return refusal.into_response(),
-    };
+    let (parts, body) = read?;
     if !has_type && !body.is_empty() {
         let message = "the body must be JSON: send it with `Content-Type: application/json`";
-        return Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
-            .into_response();
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
     }
     // The interface decides between proxy and own server: an agent without REST is still usable over REST here.
     let spoken = Spoken::of(&parts, rest, &body);
-    match source.interface(spoken.binding, spoken.version, &forwarded).await {
+    Ok(match source.interface(spoken.binding, spoken.version, &forwarded).await {
         Ok(Some(door)) => {
             let passage = Passage {
                 gateway,
@@ -162,7 +158,7 @@ pub(super) async fn pass(
         }
         Ok(None) => serve_call(gateway, servers, (agent, &owner), (parts, body.clone()), &spoken, next).await,
         Err(failure) => refuse(&spoken.call, &failure),
-    }
+    })
 }
 
 /// Has a call answered by the gateway's own server of an agent. The call may be one of a run's sub-agent.
@@ -176,22 +172,16 @@ pub(super) async fn serve(
     name: &str,
     request: Request,
     next: Next,
-) -> Response {
+) -> Result<Response, Refusal> {
     let path = request.uri().path().to_owned();
     let rest = path.splitn(4, '/').nth(3).unwrap_or_default();
     let who = gateway.agent(name).filter(|_| !rest.starts_with(".well-known/"));
-    let Some(agent) = who else { return next.run(request).await };
+    let Some(agent) = who else { return Ok(next.run(request).await) };
     let (parts, body) = request.into_parts();
-    let owner = match gateway.authenticate(&agent, &caller(&parts)) {
-        Ok(owner) => owner,
-        Err(error) => return Refusal::from(error).into_response(),
-    };
-    let (parts, body) = match read_body(Request::from_parts(parts, body)).await {
-        Ok(read) => read,
-        Err(refusal) => return refusal.into_response(),
-    };
+    let owner = gateway.authenticate(&agent, &caller(&parts))?;
+    let (parts, body) = read_body(Request::from_parts(parts, body)).await?;
     let spoken = Spoken::of(&parts, rest, &body);
-    serve_call(gateway, servers, (&agent, &owner), (parts, body.clone()), &spoken, next).await
+    Ok(serve_call(gateway, servers, (&agent, &owner), (parts, body.clone()), &spoken, next).await)
 }
 
 /// Has the gateway's own server answer a call, and copies the response to the lane if the call is related to a run.

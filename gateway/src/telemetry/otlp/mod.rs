@@ -88,7 +88,7 @@ enum Way {
     Grpc,
 }
 
-crate::debug_fields!(OtlpSender { url });
+aqueduct_core::debug_fields!(OtlpSender { url });
 
 impl OtlpSender {
     /// Returns a sender to the collector at `url`. Nothing is connected yet, so a collector that is down does

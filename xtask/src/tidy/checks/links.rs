@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::site::resolve;
 use crate::tidy::finding::Finding;
 use crate::tidy::model::{Model, TextFile};
 
@@ -32,13 +33,8 @@ pub(crate) fn contents(model: &Model, findings: &mut Vec<Finding>) {
     {
         if !listed.insert(path.clone()) {
             let what = format!("`{path}` is listed twice");
-            findings.push(Finding::error(
-                "contents",
-                CONTENTS,
-                Some(line),
-                what,
-                "keep one of the two lines",
-            ));
+            let help = "keep one of the two lines";
+            findings.push(Finding::error("contents", CONTENTS, Some(line), what, help));
         }
     }
     for page in pages(model).filter(|page| page.path.starts_with("docs/") && page.path != CONTENTS) {
@@ -74,21 +70,6 @@ fn broken(model: &Model, paths: &BTreeSet<&str>, page: &TextFile, target: &str) 
         || !linked.has_extension("md")
         || headings(&linked.text).any(|found| found == heading);
     (!has_heading).then(|| format!("`{target}`: {path} has no such heading"))
-}
-
-/// Returns the path from the root of a link's target, for a link in the file at `from`. Returns `None` if it leaves the tree.
-fn resolve(from: &str, target: &str) -> Option<String> {
-    let file = target.split('#').next().unwrap_or_default();
-    let mut parts: Vec<&str> = from.split('/').collect();
-    parts.pop();
-    for part in file.split('/') {
-        match part {
-            "." | "" => {}
-            ".." => drop(parts.pop()?),
-            name => parts.push(name),
-        }
-    }
-    Some(parts.join("/"))
 }
 
 /// Returns the targets of `[text](target)` outside of code, with their lines.

@@ -128,6 +128,10 @@ impl State {
     /// shrinks.
     fn vacant_place(&mut self) -> usize {
         self.vacant.pop().unwrap_or_else(|| {
+            if self.waiting.is_empty() {
+                // The owner and one watcher, which is what most runs have.
+                self.waiting.reserve_exact(2);
+            }
             self.waiting.push(None);
             self.waiting.len() - 1
         })

@@ -167,11 +167,18 @@ impl<'d> Machine<'d> {
             });
             match next.await {
                 Ok(batch) => self.handle_batch(batch, input).await,
-                Err(interruption) => self.handle_interruption(interruption, &mut controls, input).await,
+                // Boxed, here and below: a future has room for the largest of its steps, and these are rare.
+                Err(interruption) => {
+                    Box::pin(self.handle_interruption(interruption, &mut controls, input)).await;
+                }
             }
-            self.handle_raised().await;
+            if self.ends_with_raised() {
+                Box::pin(self.end_with_raised()).await;
+            }
             self.append().await;
-            self.handle_stage().await;
+            if let Some(stage) = self.shutdown_stage() {
+                Box::pin(self.handle_stage(stage)).await;
+            }
             if std::mem::take(&mut self.is_flooded) {
                 // An agent that is always ready must not starve the watchers of its run.
                 tokio::task::yield_now().await;

@@ -10,7 +10,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -43,8 +43,9 @@ pub struct RunHandle {
     /// the driver waits for it.
     changed: Notify,
     lanes: Mutex<Lanes>,
-    /// The number of positions of the source that the log holds.
-    stored: watch::Sender<u64>,
+    /// The number of positions of the source that the log holds. Created on first use: few sources send
+    /// positions, and the sender has a list of waiters in eight parts.
+    stored: OnceLock<watch::Sender<u64>>,
 }
 
 /// The state of the channel for lanes.
@@ -70,7 +71,7 @@ impl RunHandle {
             is_handed_over: AtomicBool::new(false),
             changed: Notify::new(),
             lanes: Mutex::new(Lanes::Unused),
-            stored: watch::Sender::default(),
+            stored: OnceLock::new(),
         }
     }
 
@@ -132,13 +133,17 @@ impl RunHandle {
 
     /// Adds to the number of positions of the source that the log holds.
     pub(crate) fn add_stored(&self, positions: u64) {
-        self.stored.send_modify(|stored| *stored += positions);
+        self.stored_positions().send_modify(|stored| *stored += positions);
     }
 
     /// Waits until the log holds this many positions of the source.
     pub(crate) async fn stored(&self, positions: u64) {
         // The sender lives in `self`.
-        self.stored.subscribe().wait_for(|stored| *stored >= positions).await.ok();
+        self.stored_positions().subscribe().wait_for(|stored| *stored >= positions).await.ok();
+    }
+
+    fn stored_positions(&self) -> &watch::Sender<u64> {
+        self.stored.get_or_init(watch::Sender::default)
     }
 
     /// Marks the run as ended: lane events are no longer accepted.

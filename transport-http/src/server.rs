@@ -278,15 +278,16 @@ async fn accept_until_stopped(
                     _worker: worker_permit,
                 };
                 let (shared, refused) = (Arc::clone(shared), refused.map(RefusedPeer::new));
+                let accepted = Box::new(connection::Accepted { shared, address: peer, permit, refused });
                 let Some(worker) = worker else {
-                    open.tasks.spawn(connection::serve(shared, stream, peer, permit, refused));
+                    open.tasks.spawn(connection::serve(stream, accepted));
                     continue;
                 };
                 // The socket is registered with the runtime of the worker, so it leaves this one first.
                 let Ok(stream) = stream.into_std() else { continue };
                 let serve = async move {
                     if let Ok(stream) = TcpStream::from_std(stream) {
-                        connection::serve(shared, stream, peer, permit, refused).await;
+                        connection::serve(stream, accepted).await;
                     }
                 };
                 open.tasks.spawn_on(serve, worker);

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use super::{Cancel, Purpose, TaskClient};
+use super::{Cancel, Purpose, TaskClient, send_call};
 use crate::decode::{Decoder, failure_of};
 use crate::version::{Binding, Version};
 use crate::wire::{ErrorKind, WireError};
@@ -29,20 +29,26 @@ impl TaskClient {
     pub(super) fn handle_refused_message(&mut self, error: &WireError) {
         // The method was refused before any effect: the same message may be sent again.
         let is_unknown = error.kind() == ErrorKind::MethodNotFound;
-        if is_unknown && let Some(version) = self.config.version.filter(|_| !self.tried_other) {
+        if is_unknown
+            && let Some(version) = self.settings.version.filter(|_| !self.tried_other)
+            && let Some(message) = &self.message
+        {
+            let send = send_call(message, self.settings.streaming);
             self.tried_other = true;
             self.switch(Some(version.other()));
-            let send = self.send_call(self.config.streaming);
             return self.plan(Purpose::Send, send, Duration::ZERO);
         }
         if is_unknown {
             // The other version has no such method either.
             self.switch(None);
         }
-        if error.refuses_streaming() && self.config.streaming {
-            self.config.streaming = false;
+        if error.refuses_streaming()
+            && self.settings.streaming
+            && let Some(message) = &self.message
+        {
+            let send = send_call(message, false);
+            self.settings.streaming = false;
             self.can_subscribe = false;
-            let send = self.send_call(false);
             return self.plan(Purpose::Send, send, Duration::ZERO);
         }
         self.fail(failure_of(error));
@@ -52,7 +58,7 @@ impl TaskClient {
     /// one address for both versions.
     fn switch(&mut self, version: Option<Version>) {
         self.version = version;
-        let own = self.config.decode.dialect;
+        let own = self.settings.dialect;
         self.decoder.set_dialect(version.map_or(own, |version| Binding::JsonRpc.dialect(version)));
     }
 
@@ -66,7 +72,7 @@ impl TaskClient {
         // method may be missing: reading the task shows which. A task that still works has to be polled.
         self.can_subscribe = false;
         if error.kind() == ErrorKind::TaskNotFound {
-            self.patience = self.patience.min(self.config.retry.unwatchable_polls);
+            self.patience = self.patience.min(self.settings.retry.unwatchable_polls);
         }
         self.plan_get(Duration::ZERO);
     }
@@ -79,10 +85,10 @@ impl TaskClient {
         }
         self.first_error.get_or_insert(error);
         self.attempts += 1;
-        if self.attempts > self.config.retry.attempts {
+        if self.attempts > self.settings.retry.attempts {
             return self.give_up();
         }
-        self.plan_get(self.config.retry.pause(self.attempts));
+        self.plan_get(self.settings.retry.pause(self.attempts));
     }
 
     /// Handles the refusal of a cancel. The caller asked for the end of the turn and gets it: a temporary error is
@@ -93,7 +99,7 @@ impl TaskClient {
             // The task has ended in the meantime.
             ErrorKind::TaskNotCancelable => self.plan_get(Duration::ZERO),
             ErrorKind::TaskNotFound => self.decode(Decoder::cancelled),
-            _ if is_passing(error) && self.cancel_attempts < self.config.retry.attempts => {
+            _ if is_passing(error) && self.cancel_attempts < self.settings.retry.attempts => {
                 self.cancel_attempts += 1;
                 self.cancel = Cancel::Requested;
                 self.plan_cancel();
@@ -119,12 +125,12 @@ impl TaskClient {
                 // The answered interrupt is still the status: the agent has not read the reply yet, or asks again.
                 let asks_again = self.decoder.asks_again();
                 if asks_again {
-                    self.patience = self.patience.min(self.config.retry.reported_polls);
+                    self.patience = self.patience.min(self.settings.retry.reported_polls);
                 }
                 if self.polls > self.patience {
                     return if asks_again { self.decode(Decoder::handle_end) } else { self.give_up() };
                 }
-                self.plan_get(self.config.retry.poll_interval);
+                self.plan_get(self.settings.retry.poll_interval);
             }
         }
     }

@@ -45,10 +45,10 @@ use std::time::Duration;
 use aqueduct_core::{ByteString, SourceEvent};
 
 use crate::call::{Call, SendMessage, TaskRef};
-use crate::config::ClientConfig;
+use crate::config::{ClientConfig, Retry};
 use crate::decode::{Decoder, Settled, TaskMemory};
 use crate::version::Version;
-use crate::wire::{Frame, FrameContent, StateClass, StreamItem, WireError};
+use crate::wire::{Dialect, Frame, FrameContent, StateClass, StreamItem, WireError};
 pub use attach::{Attachment, is_made_id};
 use overlap::{Overlap, Verdict};
 pub use plan::{Planned, Purpose};
@@ -80,6 +80,16 @@ enum Cancel {
     Sent,
 }
 
+/// The settings of a client without those of its decoder, which the decoder holds.
+#[derive(Debug)]
+struct Settings {
+    streaming: bool,
+    version: Option<Version>,
+    dialect: Dialect,
+    retry: Retry,
+    hold: Duration,
+}
+
 /// The client of one turn of a task, over any number of streams.
 ///
 /// # Examples
@@ -104,10 +114,11 @@ enum Cancel {
 /// ```
 #[derive(Debug)]
 pub struct TaskClient {
-    config: ClientConfig,
+    settings: Settings,
     decoder: Decoder,
-    /// The message of the turn, for the repetitions that a refusal allows.
-    message: SendMessage,
+    /// The message of the turn, for the repetitions that a refusal allows; `None` once the agent has sent anything about the
+    /// task. A silent turn would hold its parts for hours.
+    message: Option<Box<SendMessage>>,
     state: State,
     cancel: Cancel,
     /// Unset if the agent does not stream or has refused a subscription, or if the attempts are used up.
@@ -148,8 +159,8 @@ impl TaskClient {
     pub fn resuming(mut config: ClientConfig, message: SendMessage, mut memory: TaskMemory) -> Self {
         memory.expect_task(&message.message);
         config.decode.follow_up = !message.message.task_id.is_empty();
+        let send = send_call(&message, config.streaming);
         let mut client = Self::waiting(config, message, memory);
-        let send = client.send_call(client.config.streaming);
         client.plan(Purpose::Send, send, Duration::ZERO);
         client
     }
@@ -157,15 +168,16 @@ impl TaskClient {
     /// Returns a client that waits for its first stream, without a planned request.
     fn waiting(mut config: ClientConfig, message: SendMessage, memory: TaskMemory) -> Self {
         config.decode.sent_message_id = message.message.message_id.set().map(str::to_owned);
-        let decoder = Decoder::resuming(config.decode.clone(), memory);
+        let ClientConfig { decode, streaming, version, retry, hold } = config;
+        let settings = Settings { streaming, version, dialect: decode.dialect, retry, hold };
         Self {
-            can_subscribe: config.streaming,
+            can_subscribe: streaming,
             overlap: Overlap::default(),
             is_unsure: false,
-            patience: config.retry.polls,
-            config,
-            decoder,
-            message,
+            patience: settings.retry.polls,
+            settings,
+            decoder: Decoder::resuming(decode, memory),
+            message: Some(Box::new(message)),
             state: State::Streaming,
             cancel: Cancel::NotRequested,
             attempts: 0,
@@ -203,7 +215,7 @@ impl TaskClient {
     /// Returns how long to wait for input before [`handle_timeout`](Self::handle_timeout). Returns `None` if no text is
     /// held. Any input restarts the wait.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        (self.is_settled().is_none() && self.decoder.holds_text()).then_some(self.config.hold)
+        (self.is_settled().is_none() && self.decoder.holds_text()).then_some(self.settings.hold)
     }
 
     /// Handles the expiry of [`poll_timeout`](Self::poll_timeout): status texts that were held because they might be the
@@ -409,21 +421,18 @@ impl TaskClient {
     /// Resets the attempts if an item added events, because the stream works again. `before` is the number of events before
     /// the item.
     fn handle_progress(&mut self, before: usize) {
+        if self.message.is_some() && self.decoder.has_heard() {
+            self.message = None;
+        }
         if self.events.len() > before {
             self.first_error = None;
             self.attempts = 0;
             self.polls = 0;
             if self.state == State::Streaming {
-                self.patience = self.config.retry.polls;
+                self.patience = self.settings.retry.polls;
             }
         }
         self.plan_cancel();
-    }
-
-    /// Returns the call that starts the turn.
-    fn send_call(&self, streaming: bool) -> Call {
-        let send = Box::new(self.message.clone());
-        if streaming { Call::SendStreamingMessage(send) } else { Call::SendMessage(send) }
     }
 
     /// Runs a step of the decoder and queues its events. A settled turn has no planned requests.
@@ -437,6 +446,12 @@ impl TaskClient {
         }
         result
     }
+}
+
+/// Returns the call that starts a turn.
+fn send_call(message: &SendMessage, streaming: bool) -> Call {
+    let send = Box::new(message.clone());
+    if streaming { Call::SendStreamingMessage(send) } else { Call::SendMessage(send) }
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ impl TaskClient {
             && let Some(task) = self.task_ref()
         {
             self.cancel = Cancel::Sent;
-            let pause = self.config.retry.pause(self.cancel_attempts);
+            let pause = self.settings.retry.pause(self.cancel_attempts);
             self.plan(Purpose::Cancel, Call::CancelTask { id: task.task_id, metadata: None }, pause);
         }
     }

@@ -36,7 +36,7 @@ impl TaskClient {
             return self.fail(failure_of(&error));
         }
         self.decoder.note_error(&error);
-        self.patience = self.config.retry.reported_polls;
+        self.patience = self.settings.retry.reported_polls;
         self.first_error.get_or_insert(error);
         self.recover();
     }
@@ -54,7 +54,7 @@ impl TaskClient {
     /// Plans a subscription after a lost stream. Reads the task instead if the attempts without new content, or the
     /// subscriptions of the turn, are used up.
     pub(super) fn subscribe_again(&mut self) {
-        let retry = &self.config.retry;
+        let retry = &self.settings.retry;
         if self.attempts >= retry.attempts || self.streams >= retry.streams {
             // Subscriptions fail; a last read shows whether the task is available at all.
             self.can_subscribe = false;

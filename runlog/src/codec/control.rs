@@ -5,7 +5,6 @@
 
 use aqueduct_core::{InterruptId, InterruptReply};
 use bytes::Bytes;
-#[cfg(any(feature = "disk", feature = "redis"))]
 use serde_json::Value;
 
 use super::read::Reader;
@@ -68,7 +67,6 @@ pub fn decode_control(bytes: Bytes) -> Result<Control, CodecError> {
 }
 
 /// Encodes the value of a note.
-#[cfg(any(feature = "disk", feature = "redis"))]
 pub(crate) fn encode_value(value: &Value) -> Result<Vec<u8>, CodecError> {
     let mut to = Writer::default();
     to.byte(FIRST_VERSION);
@@ -77,7 +75,6 @@ pub(crate) fn encode_value(value: &Value) -> Result<Vec<u8>, CodecError> {
 }
 
 /// Decodes the value of a note.
-#[cfg(any(feature = "disk", feature = "redis"))]
 pub(crate) fn decode_value(bytes: Bytes) -> Result<Value, CodecError> {
     let mut from = Reader::new(bytes);
     match from.byte("the version")? {

@@ -28,7 +28,6 @@ mod write;
 use thiserror::Error;
 
 pub use control::{decode_control, encode_control};
-#[cfg(any(feature = "disk", feature = "redis"))]
 pub(crate) use control::{decode_value, encode_value};
 pub use event::{Decoder, Encoder};
 #[cfg(feature = "disk")]

@@ -27,6 +27,9 @@ const BLOCKS: usize = 8;
 /// Chunks at the end that are not packed.
 const RECENT: usize = 2;
 
+/// The most events of an ended run that are packed: the run is locked meanwhile.
+const PACKED_AT_END: usize = 4 * CHUNK;
+
 /// A stored event.
 #[derive(Debug)]
 enum Stored {
@@ -143,6 +146,21 @@ impl Events {
         }
     }
 
+    /// Packs the events of a run that has ended, whatever their blocks. Long runs stay as they are.
+    pub(super) fn pack_ended(&mut self) {
+        if self.len > PACKED_AT_END {
+            return;
+        }
+        for chunk in &mut self.chunks {
+            if let Chunk::Open(events) = chunk
+                && let Some(packed) = Packed::new(events.iter().map(Stored::event))
+            {
+                *chunk = Chunk::Packed(packed);
+            }
+        }
+        self.chunks.shrink_to_fit();
+    }
+
     /// Passes at most `max` events from the index `start` on to `each`: an iterator over both kinds of chunks moves every event
     /// several times.
     pub(super) fn visit_since(&self, start: usize, max: usize, mut each: impl FnMut(BlockEvent)) {
@@ -247,6 +265,24 @@ mod tests {
         let is_packed: Vec<bool> =
             events.chunks.iter().map(|chunk| matches!(chunk, Chunk::Packed(_))).collect();
         assert_eq!(is_packed, [true, true, false, false]);
+    }
+
+    #[test]
+    fn an_ended_run_is_packed_unless_it_is_long() {
+        for (len, is_packed) in
+            [(1, true), (CHUNK + 1, true), (PACKED_AT_END, true), (PACKED_AT_END + 1, false)]
+        {
+            let (mut events, list) = (Events::default(), distinct_events().take(len).collect::<Vec<_>>());
+            list.iter().for_each(|event| events.push(event.clone()));
+            events.pack_ended();
+            let last = events.chunks.back();
+            assert_eq!(matches!(last, Some(Chunk::Packed(_))), is_packed, "{len} events");
+            for start in [0, len / 2, len] {
+                let mut read = Vec::new();
+                events.visit_since(start, len, |event| read.push(event));
+                assert_eq!(read, list[start..]);
+            }
+        }
     }
 
     proptest! {

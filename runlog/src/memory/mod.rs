@@ -214,8 +214,17 @@ impl MemoryLog {
         runs.iter().filter(|run| run.is_lapsed(now)).take(max).map(|run| run.state()).collect()
     }
 
+    /// Deletes runs, and packs the ended ones that stay. Each run is packed under its own lock, after that of the map is
+    /// released.
     fn expire_now(&self, before: Timestamp) -> usize {
-        self.runs().delete_before(before)
+        let mut runs = self.runs();
+        let deleted = runs.delete_before(before);
+        let kept = runs.index.all();
+        drop(runs);
+        for run in kept {
+            run.pack_ended();
+        }
+        deleted
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Packed`]: events of a run that few watchers read any more, as bytes.
+//! [`Packed`]: events of a run that few watchers read any more, as bytes; and [`PackedValue`], the value of a note.
 //!
 //! A text that stands for itself is three events and a block of its own, whose head alone takes half a kilobyte. Encoded,
 //! consecutive events agree in most of their bytes, so each is stored as its difference from the one before:
@@ -9,10 +9,13 @@
 //!
 //! Invariant: unpacking returns events equal to those that were packed (property test).
 
+use std::sync::Arc;
+
 use aqueduct_core::BlockEvent;
 use bytes::Bytes;
+use serde_json::Value;
 
-use crate::codec::{Decoder, Encoder, read_number, write_number};
+use crate::codec::{Decoder, Encoder, decode_value, encode_value, read_number, write_number};
 use crate::limits::count;
 
 /// Equal bytes that end a run of literals: fewer are cheaper as literals.
@@ -50,6 +53,28 @@ impl Packed {
             before.clone_from(&record);
             decoder.decode(Bytes::from(record)).ok()
         })
+    }
+}
+
+/// The value of a note. Encoded: a tree takes an allocation per member, and is read only when a client or a replica asks for it.
+#[derive(Debug)]
+pub(super) enum PackedValue {
+    Encoded(Box<[u8]>),
+    /// A value that cannot be encoded, because it is nested too deep.
+    Whole(Arc<Value>),
+}
+
+impl PackedValue {
+    pub(super) fn new(value: Arc<Value>) -> Self {
+        encode_value(&value).map_or_else(|_| Self::Whole(value), |bytes| Self::Encoded(bytes.into()))
+    }
+
+    /// Returns the value. It was encoded by this process, so it can be decoded.
+    pub(super) fn value(&self) -> Option<Arc<Value>> {
+        match self {
+            Self::Encoded(bytes) => decode_value(Bytes::copy_from_slice(bytes)).ok().map(Arc::new),
+            Self::Whole(value) => Some(Arc::clone(value)),
+        }
     }
 }
 
@@ -112,6 +137,7 @@ fn read_length(from: &mut &[u8]) -> Option<usize> {
 mod tests {
     use aqueduct_core::{RunInfo, StreamContext, Update};
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
 
@@ -138,6 +164,18 @@ mod tests {
         };
         assert_eq!(difference(&[1, 2, 3, 4, 5], &[9, 2, 3, 4, 8]), [5, 0, 1, 9, 3, 1, 8]);
         assert_eq!(difference(&[1, 2, 3, 4], &[9, 2, 3, 8]), [4, 0, 4, 9, 2, 3, 8]);
+    }
+
+    #[test]
+    fn values_are_returned_as_they_were() {
+        let input =
+            json!({"messages": [{"id": "m", "content": "go"}], "state": {}, "n": [1, -2, 0.1, null, true]});
+        let packed = PackedValue::new(Arc::new(input.clone()));
+        assert!(matches!(packed, PackedValue::Encoded(_)));
+        assert_eq!(packed.value().as_deref(), Some(&input));
+        let deep = (0..1_000).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+        let packed = PackedValue::new(Arc::new(deep));
+        assert!(matches!(packed, PackedValue::Whole(_)) && packed.value().is_some());
     }
 
     proptest! {

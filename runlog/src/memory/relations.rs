@@ -18,7 +18,8 @@ impl Relations {
     pub(super) fn add(&self, run: &RunId, keys: Vec<String>) {
         let mut known = self.keys();
         for key in keys {
-            let runs = known.entry(key).or_default();
+            // Mostly one: a list that grows from nothing has room for four.
+            let runs = known.entry(key).or_insert_with(|| Vec::with_capacity(1));
             if !runs.contains(run) {
                 runs.push(run.clone());
             }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::arena::Arena;
 use super::events::Events;
 use super::owners::Account;
+use super::packed::PackedValue;
 use crate::error::{LogError, Refused};
 use crate::ledger::Ledger;
 use crate::limits::{LogLimits, count, weight_of};
@@ -37,7 +38,7 @@ struct Body {
     events: Events,
     arena: Arena,
     controls: Vec<Control>,
-    input: Option<Arc<Value>>,
+    input: Option<PackedValue>,
 }
 
 impl Body {
@@ -145,21 +146,31 @@ impl Run {
         Ok(head)
     }
 
+    /// Packs a run that has ended: it is kept for clients that come back, and few do. Returns at once for an open run.
+    pub(super) fn pack_ended(&self) {
+        let mut body = self.body();
+        if body.ledger.is_closed() {
+            body.events.pack_ended();
+            body.arena = Arena::default();
+            body.controls.shrink_to_fit();
+        }
+    }
+
     /// Stores a note, and counts its growth.
     pub(super) fn annotate(&self, lease: &Lease, note: Note, limits: &LogLimits) -> Result<(), LogError> {
         let mut body = self.body();
         let before = body.footprint();
         body.ledger.annotate(lease, &note, limits)?;
         if let Note::Input(input) = note {
-            body.input = Some(input);
+            body.input = Some(PackedValue::new(input));
         }
         self.account.add(body.footprint() - before);
         Ok(())
     }
 
-    /// Returns the input of the run, shared.
+    /// Returns the input of the run.
     pub(super) fn input(&self) -> Option<Arc<Value>> {
-        self.body().input.clone()
+        self.body().input.as_ref()?.value()
     }
 
     /// Returns at most `max` events after the number `after`.

@@ -20,7 +20,7 @@ impl Machine<'_> {
     /// Appends the queued events. If the log refuses them for good, the run ends; if the log has lost the run, the driver ends.
     pub(super) async fn append(&mut self) {
         if let Some(checkpoint) = self.checkpoint.take() {
-            self.keep_checkpoint(checkpoint).await;
+            Box::pin(self.keep_checkpoint(checkpoint)).await;
         }
         let mut ready: Vec<BlockEvent> = std::mem::take(&mut self.polled);
         ready.extend(std::iter::from_fn(|| self.context.poll_event()));
@@ -46,7 +46,7 @@ impl Machine<'_> {
             result = self.log(ready).await;
         }
         if let Err(error) = result
-            && !self.is_ended_here().await
+            && !Box::pin(self.is_ended_here()).await
         {
             self.positions = 0;
             tracing::error!(run = self.drive.lease.run_id.as_str(), %error, "the run log failed");

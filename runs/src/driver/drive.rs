@@ -78,9 +78,9 @@ impl Drive {
         let (outcome, suspension) = machine.run(&mut input).await;
         drop((held, counted));
         if outcome == HANDED_OVER {
-            self.release().await;
+            Box::pin(self.release()).await;
         }
-        let suspension = self.confirm_suspension(suspension, &outcome).await;
+        let suspension = Box::pin(self.confirm_suspension(suspension, &outcome)).await;
         if suspension.is_none() {
             self.end();
         }
@@ -95,11 +95,11 @@ impl Drive {
             "run ended"
         );
         if let Some(suspension) = suspension {
-            suspension.hold(&self, &mut input).await;
+            Box::pin(suspension.hold(&self, &mut input)).await;
             self.end();
         }
         if self.cancels_agent(&outcome) {
-            self.finish_agent(input).await;
+            Box::pin(self.finish_agent(input)).await;
         }
     }
 

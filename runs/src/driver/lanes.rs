@@ -34,11 +34,13 @@ impl Machine<'_> {
         }
     }
 
+    /// Returns `true` if the run ends with interrupts that lanes raised.
+    pub(super) fn ends_with_raised(&self) -> bool {
+        !self.raised.is_empty() && !self.is_stopping && !self.context.is_ended()
+    }
+
     /// Ends the run with the interrupts that lanes raised. The suspension is stored first, so that a reply finds it.
-    pub(super) async fn handle_raised(&mut self) {
-        if self.raised.is_empty() || self.is_stopping || self.context.is_ended() {
-            return;
-        }
+    pub(super) async fn end_with_raised(&mut self) {
         let raised = std::mem::take(&mut self.raised);
         let finished = SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None };
         // Only a context that has ended refuses the event.

@@ -83,12 +83,14 @@ impl<'d> Machine<'d> {
         }
     }
 
-    /// Hands the run over or ends it, according to the shutdown stage of the engine.
-    pub(super) async fn handle_stage(&mut self) {
+    /// Returns the shutdown stage of the engine if the run must follow it.
+    pub(super) fn shutdown_stage(&self) -> Option<Stage> {
         let stage = self.drive.runs.0.leaving.stage();
-        if stage == Stage::Serving || self.is_stopping || self.context.is_ended() {
-            return;
-        }
+        (stage != Stage::Serving && !self.is_stopping && !self.context.is_ended()).then_some(stage)
+    }
+
+    /// Hands the run over or ends it, according to the shutdown stage of the engine.
+    pub(super) async fn handle_stage(&mut self, stage: Stage) {
         let is_last = stage == Stage::LastCall;
         let can_hand_over = match self.resumable {
             Resumable::No => false,

@@ -30,15 +30,25 @@ use super::{PeerCertificate, Shared};
 use crate::config::HttpVersions;
 use crate::counters::Total;
 
-/// Serves one socket until one of the two sides closes it. If `refused` is set, the first request is answered with that refusal,
-/// and the connection is closed.
-pub(crate) async fn serve(
-    shared: Arc<Shared>,
-    stream: TcpStream,
-    address: SocketAddr,
-    permit: ConnectionPermit,
-    refused: Option<RefusedPeer>,
-) {
+/// What a connection is served with. Boxed on its way to the task, because a future stores each moved argument twice.
+pub(crate) struct Accepted {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) address: SocketAddr,
+    pub(crate) permit: ConnectionPermit,
+    /// If set, the first request is answered with this refusal, and the connection is closed.
+    pub(crate) refused: Option<RefusedPeer>,
+}
+
+impl Accepted {
+    /// Frees the box. Inside of a future, a box that was moved out of is freed with the future.
+    fn unboxed(self: Box<Self>) -> Self {
+        *self
+    }
+}
+
+/// Serves one socket until one of the two sides closes it.
+pub(crate) async fn serve(stream: TcpStream, accepted: Box<Accepted>) {
+    let Accepted { shared, address, permit, refused } = accepted.unboxed();
     let phase = Arc::new(PhaseWatch::default());
     // Boxed: the state of a handshake is large and short-lived, and would otherwise stay in the task's size.
     let opened = Box::pin(open(&shared, &phase, stream, permit)).await;

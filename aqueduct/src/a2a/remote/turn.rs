@@ -30,8 +30,6 @@ use aqueduct_core::history::{CallAliases, History};
 use aqueduct_core::service::BoxFuture;
 use aqueduct_core::{AgentRequest, Cancelled, Checkpoint, SourceEvent};
 use futures_core::Stream as FuturesStream;
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
 
 use super::connection::{Answer, Stream};
@@ -80,7 +78,8 @@ struct Active {
     /// Set once the checkpoint was sent, or if the host stores none.
     is_checkpointed: bool,
     stream: Option<Box<Stream>>,
-    requests: FuturesUnordered<BoxFuture<'static, (Purpose, Answer)>>,
+    /// Requests without an answer so far: at most one for each purpose, and mostly none.
+    requests: Vec<BoxFuture<'static, (Purpose, Answer)>>,
     /// Created once, because each wait registers a listener. `None` after the cancellation.
     cancelled: Option<Cancelled>,
     /// The timer of a text that the client holds until the next input decides its role.
@@ -144,7 +143,7 @@ impl Turn {
             dedup,
             is_checkpointed,
             stream: None,
-            requests: FuturesUnordered::new(),
+            requests: Vec::new(),
             cancelled: Some(cancelled),
             hold: None,
         };
@@ -198,6 +197,8 @@ impl FuturesStream for Turn {
             if let Some(event) = this.events.pop_front() {
                 return Poll::Ready(Some(event));
             }
+            // Filled by a checkpoint or a takeover, seldom after the start of the turn: four events have 600 bytes.
+            this.events = VecDeque::new();
             let Some(active) = &mut this.active else { return Poll::Ready(None) };
             let mut is_over = active.client.is_settled().is_some();
             if !is_over {
@@ -243,7 +244,7 @@ impl Active {
             self.client.handle_cancel();
             return Poll::Ready(true);
         }
-        if let Poll::Ready(Some((purpose, answer))) = self.requests.poll_next_unpin(cx) {
+        if let Poll::Ready((purpose, answer)) = self.poll_requests(cx) {
             self.handle_answer(purpose, answer);
             return Poll::Ready(true);
         }
@@ -261,6 +262,23 @@ impl Active {
             }
             None => Poll::Pending,
         }
+    }
+
+    /// Polls the requests without an answer. Returns the first answer.
+    fn poll_requests(&mut self, cx: &mut Context<'_>) -> Poll<(Purpose, Answer)> {
+        for place in 0..self.requests.len() {
+            if let Some(Poll::Ready(answered)) =
+                self.requests.get_mut(place).map(|request| request.as_mut().poll(cx))
+            {
+                drop(self.requests.remove(place));
+                if self.requests.is_empty() {
+                    // A turn sends few requests, and is silent for long.
+                    self.requests = Vec::new();
+                }
+                return Poll::Ready(answered);
+            }
+        }
+        Poll::Pending
     }
 
     /// Returns the next decoded event. Events that a checkpoint or a takeover reorders pass through `events`.

@@ -25,7 +25,7 @@ pub(super) enum Callee {
     /// A remote agent, at that interface.
     Agent { source: RemoteAgent, door: Endpoint, forwarded: Forwarded },
     /// The gateway's own server, with the headers and the proof of the caller.
-    Served { servers: Servers, name: String, headers: HeaderMap, proof: Proof, version: Version },
+    Served { servers: Servers, name: String, headers: Box<HeaderMap>, proof: Proof, version: Version },
 }
 
 impl Callee {

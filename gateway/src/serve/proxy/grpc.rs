@@ -103,7 +103,7 @@ impl Around {
         let callee = Callee::Served {
             servers: self.servers.clone(),
             name,
-            headers,
+            headers: Box::new(headers),
             proof: call.caller.proof.clone(),
             version: self.version,
         };

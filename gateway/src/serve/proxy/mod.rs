@@ -205,7 +205,7 @@ async fn serve_call(
     let callee = Callee::Served {
         servers: servers.clone(),
         name: name.to_owned(),
-        headers: parts.headers.clone(),
+        headers: Box::new(parts.headers.clone()),
         proof: parts.extensions.get::<Proof>().cloned().unwrap_or_default(),
         version: spoken.version,
     };

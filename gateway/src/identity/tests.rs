@@ -301,6 +301,7 @@ async fn an_invalid_token_is_refused_with_what_is_wrong_with_it() {
         (json!({ "exp": null }), "no claim `exp`"),
         (json!({ "sub": null }), "no claim `sub`"),
         (json!({ "iss": "https://another.example" }), "unknown token"),
+        (json!({ "nbf": "soon" }), "`nbf` of the token is not a number"),
     ] {
         let refused = checked(&identities, &key.sign(&claims("ann", &others)));
         assert!(refused.contains(message), "{others}: {refused}");

@@ -94,6 +94,7 @@ impl Remains {
 #[cfg(test)]
 mod tests {
     use aqueduct_core::testing::{InvariantChecker, arb_source_events, run_to_end, scenarios};
+    use aqueduct_core::{Source, SourceEvent};
     use proptest::prelude::*;
 
     use super::*;
@@ -119,6 +120,22 @@ mod tests {
         for (_, source) in scenarios() {
             ends_well(&run_to_end(source));
         }
+    }
+
+    #[test]
+    fn the_failure_carries_the_tokens_that_the_run_spent_by_model() {
+        let usage = |model: &str, input| {
+            let usage =
+                Usage { model: Some(model.to_owned().into()), input: Some(input), ..Usage::default() };
+            SourceEvent::Usage { source: Source::root(), usage: Box::new(usage) }
+        };
+        let mut remains = Remains::default();
+        let events = run_to_end(vec![usage("a", 1), usage("b", 10), usage("a", 2)]);
+        events.iter().filter(|event| !event.is_terminal()).for_each(|event| remains.handle_event(event));
+        let end = remains.end(&meta("run"), RunFailure::new("gone", "its writer is gone"));
+        let Some(BlockEvent::RunFailed(failed)) = end.last() else { panic!("{end:?}") };
+        let spent: Vec<_> = failed.usage.iter().map(|usage| (usage.model.as_deref(), usage.input)).collect();
+        assert_eq!(spent, [(Some("a"), Some(3)), (Some("b"), Some(10))]);
     }
 
     proptest! {

@@ -88,6 +88,23 @@ mod tests {
         assert_eq!(numbers(&tail, 600), Some(vec![]));
     }
 
+    /// Returns the lengths of the texts after a number: the texts here are as long as their number.
+    fn lengths(tail: &Tail, after: u64) -> Option<Vec<u64>> {
+        Some(tail.read(after, 9)?.iter().map(|event| weight_of(std::slice::from_ref(&event.event))).collect())
+    }
+
+    #[test]
+    fn each_number_has_its_own_event_after_repetitions_and_gaps() {
+        let mut tail = Tail::default();
+        for number in [1, 2, 2, 1, 3] {
+            tail.push(number, heavy(usize::try_from(number).unwrap()));
+        }
+        assert_eq!((lengths(&tail, 0), lengths(&tail, 1)), (Some(vec![1, 2, 3]), Some(vec![2, 3])));
+        tail.push(5, heavy(5));
+        tail.push(6, heavy(6));
+        assert_eq!((lengths(&tail, 3), lengths(&tail, 4)), (None, Some(vec![5, 6])));
+    }
+
     #[test]
     fn repetitions_change_nothing_and_a_gap_starts_anew() {
         let mut tail = Tail::after(4);
@@ -109,6 +126,17 @@ mod tests {
         {
             Some(BlockEvent::BlockDelta { block, .. }) => BlockEvent::BlockDelta { block, delta },
             other => panic!("no delta: {other:?}"),
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn the_head_is_the_highest_number() {
+        let mut tail = Tail::after(4);
+        assert_eq!(tail.head(), 4);
+        for (number, head) in [(5, 5), (9, 9), (6, 9)] {
+            tail.push(number, event());
+            assert_eq!(tail.head(), head);
         }
     }
 

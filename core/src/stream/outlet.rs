@@ -175,4 +175,15 @@ mod tests {
         assert_eq!(out.claim_message(&id(KEPT_IDS)), None);
         assert_eq!(out.block_id(Some(&id(KEPT_IDS))).as_str(), "run/1");
     }
+
+    #[test]
+    fn the_memory_of_many_events_is_released_and_that_of_few_is_kept() {
+        let mut out = Outlet::new(&RunId::from("run"), Limits::default());
+        for (capacity, is_kept) in [(KEPT_EVENTS, true), (KEPT_EVENTS + 1, false)] {
+            out.events = VecDeque::with_capacity(capacity);
+            assert_eq!(out.events.capacity(), capacity);
+            assert_eq!(out.poll(), None);
+            assert_eq!(out.events.capacity() == capacity, is_kept, "{capacity}");
+        }
+    }
 }

@@ -73,6 +73,22 @@ mod tests {
     }
 
     #[test]
+    fn names_are_the_common_name_and_alternative_names_of_three_kinds() {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "ann");
+        params.subject_alt_names = vec![
+            SanType::DnsName("ann.example".try_into().unwrap()),
+            SanType::Rfc822Name("ann@example.org".try_into().unwrap()),
+            SanType::URI("spiffe://acme/ann".try_into().unwrap()),
+            SanType::IpAddress([127, 0, 0, 1].into()),
+        ];
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let (_, certificate) = X509Certificate::from_der(certificate.der()).unwrap();
+        let expected = ["CN=ann", "dns:ann.example", "email:ann@example.org", "uri:spiffe://acme/ann"];
+        assert_eq!(names(&certificate), expected);
+    }
+
+    #[test]
     fn a_certificate_proves_the_principal_that_one_of_its_names_is_mapped_to() {
         let identity = |name: &str| Identity::new(Principal::new("", name.to_owned()).unwrap());
         let mut table = CertificateTable::default();

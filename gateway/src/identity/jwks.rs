@@ -218,13 +218,7 @@ impl KeyStore {
             Source::Url(url) => self.get(url).await?,
             Source::Discovery(url) => {
                 let document: Value = serde_json::from_slice(&self.get(url).await?).context("discovery")?;
-                let keys = document
-                    .get("jwks_uri")
-                    .and_then(Value::as_str)
-                    .context("no `jwks_uri` in the discovery document")?;
-                let is_downgrade = url.starts_with("https://") && !keys.starts_with("https://");
-                anyhow::ensure!(!is_downgrade, "the discovery document names keys without TLS: {keys}");
-                self.get(keys).await?
+                self.get(keys_url(url, &document)?).await?
             }
         };
         parse(&text)
@@ -237,6 +231,21 @@ impl KeyStore {
         anyhow::ensure!(response.status().is_success(), "{url} answers {}", response.status());
         Ok(response.into_body())
     }
+}
+
+/// Returns the address of the keys that the discovery document at `url` names.
+///
+/// # Errors
+///
+/// Returns an error if the document names none, or one without TLS although the document was read over TLS.
+fn keys_url<'d>(url: &str, document: &'d Value) -> anyhow::Result<&'d str> {
+    let keys = document
+        .get("jwks_uri")
+        .and_then(Value::as_str)
+        .context("no `jwks_uri` in the discovery document")?;
+    let is_downgrade = url.starts_with("https://") && !keys.starts_with("https://");
+    anyhow::ensure!(!is_downgrade, "the discovery document names keys without TLS: {keys}");
+    Ok(keys)
 }
 
 /// Parses a key set. Encryption keys, malformed keys and keys of unsupported types are omitted.
@@ -294,6 +303,8 @@ fn algorithms(jwk: &Jwk) -> Option<Vec<Algorithm>> {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use serde_json::json;
 
     use super::*;
@@ -335,6 +346,26 @@ mod tests {
         let set = json!({ "keys": [{ "kty": "EC" }, ec(&json!({ "kid": "a" }))] });
         let keys = parse(set.to_string().as_bytes()).unwrap();
         assert_eq!(keys.iter().map(|key| key.id.as_deref()).collect::<Vec<_>>(), [Some("a")]);
+    }
+
+    #[test]
+    fn a_key_of_another_curve_verifies_the_algorithm_of_that_curve() {
+        let p384 = json!({
+            "kty": "EC", "crv": "P-384", "x": URL_SAFE_NO_PAD.encode([1; 48]), "y": URL_SAFE_NO_PAD.encode([2; 48]),
+        });
+        assert_eq!(algorithms_of(&p384), Some(vec![Algorithm::ES384]));
+        let p521 = json!({ "kty": "EC", "crv": "P-521", "x": "AQAB", "y": "AQAB" });
+        assert_eq!(algorithms_of(&p521), None);
+    }
+
+    #[test]
+    fn a_discovery_document_over_tls_names_keys_over_tls() {
+        let names = |url: &str, keys: &str| keys_url(url, &json!({ "jwks_uri": keys })).is_ok();
+        assert!(names("https://a.example", "https://b.example/keys"));
+        assert!(names("http://a.example", "http://b.example/keys"));
+        assert!(names("http://a.example", "https://b.example/keys"));
+        assert!(!names("https://a.example", "http://b.example/keys"));
+        assert!(keys_url("https://a.example", &json!({})).is_err());
     }
 
     #[test]

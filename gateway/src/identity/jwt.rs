@@ -192,12 +192,17 @@ impl Issuer {
     /// # Errors
     ///
     /// Returns a refusal if a configured claim is missing: a token without its tenant must not count as one without a
-    /// tenant.
+    /// tenant. Also if `nbf` is not a number, which the library ignores: the token may not be valid yet.
     fn identity(&self, claims: &Claims, key: &VerifyingKey) -> Result<Identity, ServiceError> {
         let missing =
             |claim: &str| refusal(format!("the token has no claim `{claim}`: request one that has it"));
         let text = |claim: &str| find(claims, claim).and_then(Value::as_str).map(str::to_owned);
         let config = &self.config;
+        if claims.get("nbf").is_some_and(|at| seconds(at).is_none()) {
+            return Err(refusal(
+                "the claim `nbf` of the token is not a number: request one with a time in seconds",
+            ));
+        }
         let subject = text(&config.subject_claim).ok_or_else(|| missing(&config.subject_claim))?;
         let tenant = match &config.tenant_claim {
             Some(claim) => text(claim).ok_or_else(|| missing(claim))?,

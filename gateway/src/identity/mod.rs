@@ -20,6 +20,8 @@ mod jwt;
 mod table;
 #[cfg(feature = "testing")]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod tokens;
 
 use std::collections::BTreeSet;

@@ -119,7 +119,7 @@ mod tests {
     use aqueduct_core::Timestamp;
 
     use super::*;
-    use crate::log::RunLog as _;
+    use crate::log::{RunLog as _, RunMeta, RunState};
     use crate::memory::MemoryLog;
     use crate::testing::{events, meta};
 
@@ -141,6 +141,31 @@ mod tests {
             let listed = log.list(query.clone(), 10).await.unwrap();
             let ids: Vec<&str> = listed.iter().map(|run| run.meta.run_id.as_str()).collect();
             assert_eq!(ids, ["open"], "{query:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_continues_after_the_last_run_of_the_page_before_in_either_order() {
+        let log = MemoryLog::default();
+        // The second and the third run were opened in the same millisecond.
+        for (id, opened_at) in [("b", 1), ("d", 2), ("c", 2), ("a", 3)] {
+            log.open(RunMeta { opened_at: Timestamp(opened_at), ..meta(id) }, Timestamp(9)).await.unwrap();
+        }
+        let RunMeta { thread_id, owner, .. } = meta("a");
+        let of_thread = RunQuery { thread_id: Some(thread_id), ..RunQuery::default() };
+        let of_owner = RunQuery { owner: Some(owner), ..RunQuery::default() };
+        for query in [RunQuery::default(), of_thread, of_owner] {
+            for (newest_first, expected) in [(false, "bcda"), (true, "adcb")] {
+                let mut query = RunQuery { newest_first, ..query.clone() };
+                let mut ids = String::new();
+                for _ in 0..expected.len() {
+                    let page = log.list(query.clone(), 1).await.unwrap();
+                    query.after = page.first().map(RunState::place);
+                    ids.extend(page.iter().map(|run| run.meta.run_id.as_str()));
+                }
+                assert_eq!(ids, expected, "{query:?}");
+                assert_eq!(log.list(query, 1).await, Ok(Vec::new()));
+            }
         }
     }
 

@@ -13,3 +13,4 @@ mod errands;
 mod replica;
 mod replies;
 mod troubled;
+mod troubled_log;

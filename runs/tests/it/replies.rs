@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use aqueduct_core::service::{Caller, NumberedEvent, RefusalKind, RunService as _, ServiceError, StartedRun};
 use aqueduct_core::{
@@ -10,8 +11,12 @@ use aqueduct_core::{
 };
 use aqueduct_runlog::{LogLimits, MemoryLog, RunLog, RunQuery};
 use aqueduct_runs::{AccessPolicy, Runs};
+use futures_util::stream::BoxStream;
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::troubled_log::Troubled;
 
 /// The replies that the agent was given.
 type Given = Arc<Mutex<Vec<Value>>>;
@@ -54,6 +59,13 @@ fn asking(
         let waits = SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None };
         stream::iter(vec![SourceEvent::interrupt(Interrupt::new(id, "input_required")), waits])
     }
+}
+
+/// An agent that asks `q1`. Its runs that reply go on without end.
+fn endless_after_reply(input: &RunInput) -> BoxStream<'static, SourceEvent> {
+    let waits = SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None };
+    let asks = stream::iter(vec![SourceEvent::interrupt(Interrupt::new("q1", "x")), waits]);
+    if input.resume.is_empty() { asks.boxed() } else { stream::pending().boxed() }
 }
 
 fn engine(log: &Arc<dyn RunLog>, asks: usize, given: &Given) -> Runs {
@@ -207,11 +219,7 @@ async fn of_many_replies_at_once_at_several_replicas_one_is_taken() {
 
 #[tokio::test]
 async fn a_cancel_under_the_id_of_the_client_reaches_the_run_that_goes_on() {
-    let runs = Runs::new().agent("asking", |input: RunInput| {
-        let waits = SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None };
-        let asks = stream::iter(vec![SourceEvent::interrupt(Interrupt::new("q1", "x")), waits]);
-        if input.resume.is_empty() { asks.boxed() } else { stream::pending().boxed() }
-    });
+    let runs = Runs::new().agent("asking", |input: RunInput| endless_after_reply(&input));
     let anyone = Caller::default();
     all(runs.start(&anyone, "asking", RunInput::prompt("thread", "r1", "go")).await.unwrap()).await;
     let going = runs.start(&anyone, "asking", reply("r1", "q1", "yes")).await.unwrap();
@@ -264,11 +272,10 @@ async fn an_answered_interrupt_stays_answered_when_leases_and_claims_have_lapsed
 
 #[tokio::test]
 async fn a_cancel_does_not_reach_the_reply_of_another_principal() {
-    let runs = Runs::builder().access(Arc::new(ByToken)).build().agent("asking", |input: RunInput| {
-        let waits = SourceEvent::Finished { outcome: RunOutcome::Interrupted, result: None };
-        let asks = stream::iter(vec![SourceEvent::interrupt(Interrupt::new("q1", "x")), waits]);
-        if input.resume.is_empty() { asks.boxed() } else { stream::pending().boxed() }
-    });
+    let runs = Runs::builder()
+        .access(Arc::new(ByToken))
+        .build()
+        .agent("asking", |input: RunInput| endless_after_reply(&input));
     for token in ["ada", "eve"] {
         all(start(&runs, token, RunInput::prompt("thread", "r1", "go")).await.unwrap()).await;
     }
@@ -317,4 +324,52 @@ async fn a_reply_under_the_id_of_an_unrelated_run_is_refused_and_the_question_st
     assert!(!started.is_repeat);
     all(started).await;
     assert_eq!(given.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_second_reply_is_refused_while_the_run_of_the_first_one_goes_on() {
+    let runs = Runs::builder()
+        .access(Arc::new(ByToken))
+        .build()
+        .agent("asking", |input: RunInput| endless_after_reply(&input));
+    ask(&runs).await;
+    let _going = start(&runs, "ada", reply("r2", "q1", "yes")).await.unwrap();
+    let refused = start(&runs, "ada", reply("r3", "q1", "no")).await.map(drop).unwrap_err();
+    assert!(refused.message.contains("answered already"), "{refused}");
+    assert!(start(&runs, "ada", reply("r2", "q1", "yes")).await.unwrap().is_repeat);
+}
+
+#[tokio::test]
+async fn a_cancel_of_a_run_that_asked_reaches_no_run_but_its_reply() {
+    let given = Given::default();
+    let runs = crowded(&given);
+    ask(&runs).await;
+    let _endless = start(&runs, "ada", RunInput::prompt("thread", "endless", "go")).await.unwrap();
+    assert!(!runs.cancel(&caller("ada"), &"r1".into()).await.unwrap(), "it has no reply");
+    all(start(&runs, "ada", reply("r1", "q1", "yes")).await.unwrap()).await;
+    assert!(!runs.cancel(&caller("ada"), &"r1".into()).await.unwrap(), "its reply has ended");
+    assert_eq!(runs.active_runs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_reply_waits_five_seconds_for_the_state_of_the_first_one() {
+    let log = Arc::new(Troubled::default());
+    let runs = Runs::builder().access(Arc::new(ByToken)).shared_log(Arc::clone(&log) as _).build();
+    let runs = runs.agent("asking", |input: RunInput| endless_after_reply(&input));
+    ask(&runs).await;
+    let first = start(&runs, "ada", reply("r1", "q1", "yes")).await.unwrap();
+    log.refuses_states_after_claim.store(true, Ordering::SeqCst);
+    let begun = Instant::now();
+    let refused = start(&runs, "ada", reply("r1", "q1", "yes")).await.map(drop).unwrap_err();
+    assert_eq!((refused.kind, begun.elapsed()), (RefusalKind::Unavailable, Duration::from_secs(5)));
+    log.refuses_states.store(false, Ordering::SeqCst);
+    let begun = Instant::now();
+    let available = async {
+        sleep(Duration::from_millis(4_990)).await;
+        log.refuses_states.store(false, Ordering::SeqCst);
+    };
+    let (again, ()) = tokio::join!(start(&runs, "ada", reply("r1", "q1", "yes")), available);
+    let again = again.unwrap();
+    assert_eq!((again.is_repeat, again.run_id), (true, first.run_id));
+    assert_eq!(begun.elapsed(), Duration::from_secs(5));
 }

@@ -1,136 +1,21 @@
 //! Runs on a log that refuses calls for a while. Their agents must not receive a cancel: the log's trouble is not the caller's
 //! wish, and another replica may drive the run.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aqueduct_core::agent::{AgentRequest, Checkpoint, Takeover};
-use aqueduct_core::service::{BoxFuture, Caller, NumberedEvent, RunService as _};
-use aqueduct_core::{
-    Agent, BlockEvent, CancelToken, RunId, RunInput, SourceEvent, SourceStream, Timestamp, Update,
-};
-use aqueduct_runlog::{
-    Control, Lease, LogError, MemoryLog, Note, Page, Refused, RunLog, RunMeta, RunQuery, RunState,
-};
+use aqueduct_core::service::{Caller, NumberedEvent, RefusalKind, RunService as _};
+use aqueduct_core::{Agent, BlockEvent, CancelToken, RunInput, SourceEvent, SourceStream, Timestamp, Update};
+use aqueduct_runlog::RunLog as _;
 use aqueduct_runs::{AgentOptions, Clock, Runs, Settings};
 use futures_util::{StreamExt as _, stream};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// A change of a page.
-type ChangePage = fn(Page) -> Page;
-
-/// A log in memory that can be told to refuse appends, to answer no question about a run, or to return other pages than it holds.
-#[derive(Default)]
-struct Troubled {
-    log: MemoryLog,
-    refuses_appends: AtomicBool,
-    refuses_states: AtomicBool,
-    /// Changes a page before it is returned.
-    page: Mutex<Option<ChangePage>>,
-}
-
-fn refusal() -> LogError {
-    LogError::Unavailable("the server does not answer".to_owned())
-}
-
-impl RunLog for Troubled {
-    fn append(
-        &self,
-        lease: &Lease,
-        events: Vec<BlockEvent>,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<u64, Refused>> {
-        if self.refuses_appends.load(Ordering::SeqCst) {
-            return Box::pin(std::future::ready(Err(Refused::new(refusal(), events))));
-        }
-        self.log.append(lease, events, now)
-    }
-
-    fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {
-        if self.refuses_states.load(Ordering::SeqCst) {
-            return Box::pin(std::future::ready(Err(refusal())));
-        }
-        self.log.state(run)
-    }
-
-    fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>> {
-        self.log.open(meta, until)
-    }
-
-    fn take_over(
-        &self,
-        run: &RunId,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> BoxFuture<'_, Result<Lease, LogError>> {
-        self.log.take_over(run, now, until)
-    }
-
-    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>> {
-        self.log.renew(leases, until)
-    }
-
-    fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>> {
-        self.log.annotate(lease, note)
-    }
-
-    fn claim(
-        &self,
-        key: String,
-        value: String,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> BoxFuture<'_, Result<String, LogError>> {
-        self.log.claim(key, value, now, until)
-    }
-
-    fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
-        self.log.input(run)
-    }
-
-    fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
-        let read = self.log.read(run, after, max);
-        let change = self.page.lock().unwrap().unwrap_or(std::convert::identity);
-        Box::pin(async move { read.await.map(change) })
-    }
-
-    fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
-        self.log.changed(run, after)
-    }
-
-    fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
-        self.log.watched(run, until)
-    }
-
-    fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
-        self.log.list(query, max)
-    }
-
-    fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
-        self.log.lapsed(now, max)
-    }
-
-    fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {
-        self.log.control(run, message)
-    }
-
-    /// Never: another replica that takes the run over is noticed by the renewal of the lease, as on a server whose
-    /// subscriptions are late.
-    fn controls(&self, _: &Lease, _: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
-        Box::pin(std::future::pending())
-    }
-
-    fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {
-        self.log.trim(run, earliest)
-    }
-
-    fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>> {
-        self.log.expire(before)
-    }
-}
+use crate::troubled_log::{ChangePage, Troubled};
 
 /// An agent that emits what it is given, and reports how its stream ends: `true` for a cancel, `false` if it is dropped.
 struct Prompted {
@@ -339,4 +224,17 @@ async fn a_takeover_ignores_events_that_the_log_does_not_hold() {
         page
     });
     assert_eq!(words.await, "one two three");
+}
+
+/// A log that cannot be read does not say that the run does not exist.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_cannot_be_looked_up_is_not_reported_as_missing() {
+    let world = World::new();
+    let anyone = Caller::default();
+    let _started = world.runs.start(&anyone, "a", RunInput::prompt("t", "r", "hello")).await.unwrap();
+    let kind = async || world.runs.find_run(&anyone, &"r".into()).await.map(drop).map_err(|error| error.kind);
+    world.log.refuses_states.store(true, Ordering::SeqCst);
+    assert_eq!(kind().await, Err(RefusalKind::Unavailable));
+    world.log.refuses_states.store(false, Ordering::SeqCst);
+    assert_eq!(kind().await, Ok(()));
 }

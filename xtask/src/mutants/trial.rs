@@ -50,11 +50,7 @@ impl<'p> Trial<'p> {
             .args(["ls-files", "--cached", "--others", "--exclude-standard"])
             .output()?;
         for file in files.lines() {
-            let from = project.root().join(file);
-            // Deleted files that git still lists, and links to folders, cannot be read and are not part of a build.
-            if let Ok(content) = std::fs::read(&from) {
-                write(&tree.join(file), &content)?;
-            }
+            copy(&project.root().join(file), &tree.join(file))?;
         }
         let trial = Self {
             project,
@@ -263,6 +259,16 @@ fn errors(message: &Value) -> Vec<(String, usize)> {
         Some((span["file_name"].as_str()?.to_owned(), usize::try_from(span["line_start"].as_u64()?).ok()?))
     };
     spans.filter_map(place).collect()
+}
+
+/// Copies a file, or the files of a folder: git lists a link to a folder as a file. Files that git lists although they were deleted
+/// are left out.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if from.is_dir() {
+        let entries = std::fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
+        return entries.flatten().try_for_each(|entry| copy(&entry.path(), &to.join(entry.file_name())));
+    }
+    std::fs::read(from).map_or(Ok(()), |content| write(to, &content))
 }
 
 /// Writes a file only if its content differs, because cargo builds newer files again.

@@ -52,6 +52,19 @@ fn open_lanes_counts_the_ancestors_that_open_with_a_lane() {
     context.handle_event(SourceEvent::LaneOpened(deep)).unwrap();
 }
 
+/// A replica whose limits are lower goes on with the lanes that are open.
+#[test]
+fn an_open_lane_is_not_checked_again() {
+    let deep = Source::root().child("a").child("b");
+    let mut first = StreamContext::new(RunInfo::new("t", "r"));
+    first.handle_event(SourceEvent::LaneOpened(deep.clone())).unwrap();
+    let limits = Limits { open_lanes: 1, lane_depth: 1, ..Limits::default() };
+    let mut context = StreamContext::resuming(RunInfo::new("t", "r"), limits);
+    std::iter::from_fn(|| first.poll_event()).for_each(|event| context.handle_past(&event));
+    context.handle_update(tool("c", "t", "").from_source(&deep)).unwrap();
+    assert!(context.handle_event(SourceEvent::LaneOpened(Source::root().child("c"))).is_err());
+}
+
 #[test]
 fn open_blocks_by_tracks_and_by_calls() {
     let limits = Limits { open_blocks: 3, ..Limits::default() };

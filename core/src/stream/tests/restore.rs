@@ -135,6 +135,22 @@ fn a_correction_that_was_cut_is_ended() {
 }
 
 #[test]
+fn a_text_without_id_belongs_to_the_message_that_it_continues_after_a_restart() {
+    let source: Vec<SourceEvent> = [
+        text("m1", "one").last(),
+        text("m2", "two").last(),
+        Update::text("two more").snapshot(),
+        text("m2", "two more still").snapshot(),
+    ]
+    .map(SourceEvent::Update)
+    .into();
+    for at in 0..=source.len() {
+        let (_, whole, resumed) = cut(&source, at, false);
+        assert_eq!(resumed, whole, "cut after {at}");
+    }
+}
+
+#[test]
 fn calls_that_ended_in_the_past_take_no_room() {
     let limits = Limits { open_blocks: 1, ..Limits::default() };
     let mut first = StreamContext::with_limits(info(), limits.clone());

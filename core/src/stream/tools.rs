@@ -64,8 +64,11 @@ pub(super) struct ToolCalls {
     current_counted: Option<u64>,
     /// The last number given to a call without id.
     counter: u64,
-    /// The block of a correction that another machine started and did not end, and its position in the order of opening.
+    /// The corrected block of an answered call that another machine started and did not end, and its position in the order of
+    /// opening.
     unended: Option<(u64, Arc<BlockHead>)>,
+    /// A call whose block another machine ended as replaced, and its position in the order of opening, until its next block.
+    replaced: Option<(u64, CallKey)>,
 }
 
 impl ToolCalls {

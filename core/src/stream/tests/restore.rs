@@ -110,6 +110,7 @@ fn repeats_and_corrections_go_on_as_if_nothing_had_been() {
 fn a_correction_that_was_cut_is_ended() {
     let corrected = || tool("c", "look", "{\"b\":2}").last().replace();
     let calls = [
+        vec![tool("c", "look", "{\"a\":1}"), tool("c", "look", "{\"b\":2}").replace()],
         vec![tool("c", "look", "{\"a\":1}").last(), corrected()],
         vec![tool("c", "look", "{\"a\":1}").last(), result("c", "r"), corrected()],
     ];

@@ -21,8 +21,15 @@ impl ToolCalls {
                     answered.fingerprint.push(delta);
                 }
             }
-            // The call continues with other arguments.
-            BlockEvent::BlockEnded { reason: EndReason::Replaced, .. } => {}
+            // The call has no block until the next one starts, at the same position in the order of opening.
+            BlockEvent::BlockEnded { block, reason: EndReason::Replaced } => {
+                self.replaced = self.key_by_call(&block.tool_call_id()).and_then(|key| {
+                    let call = self.unanswered.get_mut(&key)?;
+                    call.head = None;
+                    call.fingerprint = JsonFingerprint::default();
+                    Some((call.opened.take()?, key))
+                });
+            }
             BlockEvent::BlockEnded { block, .. } => {
                 self.unended.take_if(|(_, unended)| unended.id == block.id);
                 let call = self.call_of(&block.tool_call_id());
@@ -61,10 +68,17 @@ impl ToolCalls {
 
     fn restore_start(&mut self, head: &Arc<BlockHead>, out: &mut Outlet) {
         let replaced = head.replaces.as_ref().map(|id| ToolCallId::new(id.as_bytes().clone()));
+        if let Some((opened, key)) = self.replaced.take()
+            && let Some(call) = self.unanswered.get_mut(&key)
+        {
+            (call.head, call.opened) = (Some(Arc::clone(head)), Some(opened));
+            return;
+        }
         if let Some(call) = replaced.and_then(|id| self.call_of(&id)) {
             call.fingerprint = JsonFingerprint::default();
-            call.head = Some(Arc::clone(head));
-            self.unended = call.has_ended().then(|| (out.next_opened(), Arc::clone(head)));
+            // The block of a correction is open until its own end.
+            (call.head, call.opened) = (Some(Arc::clone(head)), Some(out.next_opened()));
+            self.open += 1;
             return;
         }
         let given = head.origin.tool_call_id.clone().filter(|_| head.replaces.is_some());

@@ -275,8 +275,8 @@ mod tests {
             let (mut events, list) = (Events::default(), distinct_events().take(len).collect::<Vec<_>>());
             list.iter().for_each(|event| events.push(event.clone()));
             events.pack_ended();
-            let last = events.chunks.back();
-            assert_eq!(matches!(last, Some(Chunk::Packed(_))), is_packed, "{len} events");
+            let newest = events.chunks.back();
+            assert_eq!(matches!(newest, Some(Chunk::Packed(_))), is_packed, "{len} events");
             for start in [0, len / 2, len] {
                 let mut read = Vec::new();
                 events.visit_since(start, len, |event| read.push(event));

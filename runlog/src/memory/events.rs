@@ -273,10 +273,12 @@ mod tests {
             [(1, true), (CHUNK + 1, true), (PACKED_AT_END, true), (PACKED_AT_END + 1, false)]
         {
             let (mut events, list) = (Events::default(), distinct_events().take(len).collect::<Vec<_>>());
-            list.iter().for_each(|event| events.push(event.clone()));
+            for event in &list {
+                events.push(event.clone());
+            }
             events.pack_ended();
-            let last = events.chunks.back();
-            assert_eq!(matches!(last, Some(Chunk::Packed(_))), is_packed, "{len} events");
+            let newest = events.chunks.back();
+            assert_eq!(matches!(newest, Some(Chunk::Packed(_))), is_packed, "{len} events");
             for start in [0, len / 2, len] {
                 let mut read = Vec::new();
                 events.visit_since(start, len, |event| read.push(event));

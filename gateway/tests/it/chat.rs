@@ -65,6 +65,20 @@ impl Terminal {
         }
     }
 
+    /// Waits until the terminal has shown a prompt after `words`: what is typed before it belongs to the run.
+    #[track_caller]
+    fn until_prompt_after(&self, words: &str) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let shown = self.shown.lock().unwrap().clone();
+            if shown.rsplit_once(words).is_some_and(|(_, rest)| rest.contains("> ")) {
+                return;
+            }
+            assert!(Instant::now() < end, "no prompt was shown after {words:?}: {shown:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     #[track_caller]
     fn ends_with(mut self, code: i32) -> String {
         let end = Instant::now() + PATIENCE;
@@ -144,10 +158,9 @@ fn ctrl_c_stops_the_run_and_the_chat_goes_on_then_leaves() {
     let mut terminal = Terminal::start("stop", script, "slow --chat", &[]);
     terminal.until("begun", 1);
     terminal.keys("\u{3}");
-    terminal.until("cancelled", 1);
-    terminal.until("> ", 1);
+    terminal.until_prompt_after("cancelled");
     terminal.keys("again\r");
-    terminal.until("You said <again>.", 1);
+    terminal.until_prompt_after("You said <again>.");
     terminal.keys("\u{3}");
     terminal.ends_with(0);
 }

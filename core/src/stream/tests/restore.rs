@@ -151,6 +151,33 @@ fn a_text_without_id_belongs_to_the_message_that_it_continues_after_a_restart() 
     }
 }
 
+/// The block after a replaced one may belong to another call, if the machine between two others started it.
+#[test]
+fn the_next_call_is_not_taken_for_one_that_was_replaced() {
+    let mut first = StreamContext::new(info());
+    let replaced = [tool("c", "look", "{\"a\":1}"), tool("c", "look", "{\"b\":2}").replace()];
+    tell(&mut first, &replaced.map(SourceEvent::Update));
+    let mut past = drain(&mut first);
+    let is_replaced = |event: &BlockEvent| matches!(event, BlockEvent::BlockEnded { .. });
+    past.truncate(past.iter().position(is_replaced).unwrap() + 1);
+    let mut machines = [(); 2].map(|()| StreamContext::resuming(info(), Limits::default()));
+    let [second, third] = &mut machines;
+    for event in &past {
+        second.handle_past(event);
+        third.handle_past(event);
+    }
+    tell(second, &[SourceEvent::Update(tool("d", "find", "{}"))]);
+    for event in drain(second) {
+        third.handle_past(&event);
+    }
+    let rests = machines.map(|mut machine| {
+        tell(&mut machine, &[result("d", "found"), result("c", "seen")].map(SourceEvent::Update));
+        machine.handle_eof();
+        drain(&mut machine)
+    });
+    assert_eq!(rests[0], rests[1]);
+}
+
 #[test]
 fn calls_that_ended_in_the_past_take_no_room() {
     let limits = Limits { open_blocks: 1, ..Limits::default() };

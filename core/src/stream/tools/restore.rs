@@ -68,7 +68,10 @@ impl ToolCalls {
 
     fn restore_start(&mut self, head: &Arc<BlockHead>, out: &mut Outlet) {
         let replaced = head.replaces.as_ref().map(|id| ToolCallId::new(id.as_bytes().clone()));
-        if let Some((opened, key)) = self.replaced.take()
+        let given = head.origin.tool_call_id.clone().map(CallKey::Given);
+        // Without `replaces` the block was started by a machine that restored the call; another call may come before it.
+        let is_next = |key: &CallKey| head.replaces.is_some() || given.as_ref() == Some(key);
+        if let Some((opened, key)) = self.replaced.take_if(|(_, key)| is_next(key))
             && let Some(call) = self.unanswered.get_mut(&key)
         {
             (call.head, call.opened) = (Some(Arc::clone(head)), Some(opened));

@@ -26,7 +26,6 @@
 
 mod a2a;
 mod agui;
-#[cfg(feature = "gateway")]
 mod gateway;
 mod log;
 mod machine;
@@ -186,21 +185,18 @@ pub const ALL: &[Target] = &[
     Target { name: "log", run: log::records, seeds: OPS, words: &["\0", "\x01\x01"] },
     Target { name: "takeover", run: machine::takeover, seeds: OPS, words: &["\0", "\x01\x01"] },
     Target { name: "coalesce", run: machine::coalesce, seeds: OPS, words: &["\0", "\x01\x01"] },
-    #[cfg(feature = "gateway")]
     Target {
         name: "config",
         run: gateway::config,
         seeds: &["fuzz/corpus/config", "examples"],
         words: &["[server]", "[agents.a]", "= ", "\"", "'''", "[[", "${X}", "1h", "true"],
     },
-    #[cfg(feature = "gateway")]
     Target {
         name: "script",
         run: gateway::script,
         seeds: &["fuzz/corpus/script", "gateway/src/mock"],
         words: &["[[rules]]", "text = ", "when = ", "\"", "[[rules.steps]]", "wait = "],
     },
-    #[cfg(feature = "gateway")]
     Target {
         name: "jwt",
         run: gateway::jwt,

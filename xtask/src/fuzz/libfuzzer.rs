@@ -18,9 +18,6 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
 /// The largest input: longer ones are slow, and no rule needs them.
 const LONGEST: u32 = 4 * 1024;
 
-/// Targets of the gateway, which is not built for libFuzzer.
-const OWN: [&str; 3] = ["config", "jwt", "script"];
-
 /// The figures of one target.
 #[derive(Debug, PartialEq, Eq)]
 struct Tally {
@@ -82,12 +79,6 @@ pub(super) fn run<'l>(
             let line = next.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(line) = line else { return Ok(()) };
             let (name, seeds) = line.split_once(' ').unwrap_or((line, ""));
-            if OWN.contains(&name) {
-                println!(
-                    "    {name} is part of the gateway, which is not built for libFuzzer: `cargo xtask fuzz {name} --own`"
-                );
-                continue;
-            }
             let tally = lead(project, &folder, &program, (name, seeds), seconds)?;
             println!("    {name}: {} executions, {} edges", tally.executions, tally.edges);
             done.lock().unwrap_or_else(PoisonError::into_inner).push(tally);

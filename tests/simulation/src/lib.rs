@@ -34,9 +34,6 @@ pub mod trace;
 pub mod upstream;
 pub mod world;
 
-#[cfg(test)]
-mod tests;
-
 use check::Violation;
 use plan::Plan;
 use server::Planted;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use aqueduct_runlog::testing::{conform, conform_shared};
 use aqueduct_runlog::{LogLimits, RunLog};
 
-use crate::node::{Node, Shared, Weather};
-use crate::random::Random;
-use crate::server::{Planted, Server};
-use crate::trace::Trace;
-use crate::{simulate, simulate_twice};
+use aqueduct_tests_simulation::node::{Node, Shared, Weather};
+use aqueduct_tests_simulation::random::Random;
+use aqueduct_tests_simulation::server::{Planted, Server};
+use aqueduct_tests_simulation::trace::Trace;
+use aqueduct_tests_simulation::{simulate, simulate_twice};
 
 /// Worlds that CI lives.
 const SEEDS: u64 = 2_000;

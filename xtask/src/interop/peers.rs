@@ -20,6 +20,8 @@ const NPM_HINT: &str = "install npm (it comes with Node.js); it installs the rea
 const PYTHON_HINT: &str = "install Python 3.10 or later; it runs the real Python SDKs";
 const OLDEST_NODE: u32 = 20;
 const OLDEST_PYTHON: u32 = 10;
+/// The version of pip that installs Python packages: any that can install for another environment.
+const PIP: &str = "25.3";
 const STAMP: &str = ".pins";
 
 /// The folders of one suite.
@@ -63,15 +65,27 @@ impl Peers {
     pub(crate) fn python_venv(&self, name: &str) -> Result<PathBuf> {
         let version = check_python(&self.pins)?;
         let folder = self.install(name, &["requirements.txt"], &version, |folder| {
-            python(folder).args(["-m", "venv", "venv"]).output().context(
-                "cannot make a Python virtual environment (on Debian and Ubuntu: install `python3-venv`)",
-            )?;
-            let pip =
-                Invocation::new(interpreter(folder).to_string_lossy(), folder).args(["-m", "pip", "install"]);
-            let quiet = ["--quiet", "--disable-pip-version-check", "--no-input"];
-            pip.args(quiet).args(["--requirement", "requirements.txt"]).output().map(drop)
+            venv(folder, &["--without-pip"])?;
+            let pip = self.pip()?.args(["--python".to_owned(), text(&interpreter(folder))?]);
+            let requirements = text(&folder.join("requirements.txt"))?;
+            // A module is compiled when it is first imported: most are never.
+            pip.args(["install", "--no-compile", "--requirement", &requirements]).output().map(drop)
         })?;
         Ok(interpreter(&folder))
+    }
+
+    /// Returns a call of the pip that installs for all environments: an environment with a pip of its own takes seconds more.
+    fn pip(&self) -> Result<Invocation> {
+        let folder = self.installed.with_file_name("pip");
+        let call = Invocation::new(text(&interpreter(&folder))?, &self.pins)
+            .args(["-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]);
+        if call.clone().args(["--version"]).output().is_ok_and(|version| version.contains(PIP)) {
+            return Ok(call);
+        }
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        venv(&folder, &["--clear"])?;
+        call.clone().args(["install", &format!("pip=={PIP}")]).output()?;
+        Ok(call)
     }
 
     /// Installs the Python packages pinned in the suite's folder `name` by the pip of `python`, into a folder. Returns the
@@ -170,6 +184,13 @@ pub(crate) fn check_python(folder: &Path) -> Result<String> {
 
 fn python(folder: &Path) -> Invocation {
     Invocation::new("python3", folder).hint(PYTHON_HINT)
+}
+
+/// Creates the virtual environment of a folder.
+fn venv(folder: &Path, options: &[&str]) -> Result<()> {
+    let call = python(folder).args(["-m", "venv", "venv"]).args(options.iter().copied());
+    let hint = "cannot make a Python virtual environment (on Debian and Ubuntu: install `python3-venv`)";
+    call.output().map(drop).context(hint)
 }
 
 fn interpreter(folder: &Path) -> PathBuf {

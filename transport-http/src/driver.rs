@@ -362,6 +362,18 @@ impl<'a> Sink<'a> {
     fn of_payloads(out: &'a mut Vec<u8>, hint: usize) -> Self {
         Self { out, hint, is_binary: false, ids: None, number: 0, payload: 0, received: 0 }
     }
+
+    /// Writes the id of the payload. Without `core::fmt`, which costs more than the rest of the framing.
+    fn write_id(&mut self, run: &str) {
+        let mut digits = itoa::Buffer::new();
+        self.out.extend_from_slice(b"id: ");
+        self.out.extend_from_slice(run.as_bytes());
+        for number in [self.number, self.payload] {
+            self.out.push(b'.');
+            self.out.extend_from_slice(digits.format(number).as_bytes());
+        }
+        self.out.push(b'\n');
+    }
 }
 
 impl PayloadSink for Sink<'_> {
@@ -378,7 +390,7 @@ impl PayloadSink for Sink<'_> {
             return;
         }
         if let Some(run) = self.ids {
-            writeln!(self.out, "id: {run}.{}.{}", self.number, self.payload).ok();
+            self.write_id(run);
         }
         sse::encode_data_with(self.out, write);
     }

@@ -62,7 +62,8 @@ pub struct MemoryLog {
 /// All runs: by id, by their position in lists, and by owner. The three structures always contain the same runs.
 #[derive(Debug, Default)]
 struct Runs {
-    all: HashMap<RunId, Arc<Run>>,
+    /// Looked up for every append, read and wait.
+    all: HashMap<RunId, Arc<Run>, foldhash::fast::RandomState>,
     index: Index,
     owners: Owners,
 }
@@ -170,7 +171,7 @@ impl MemoryLog {
         let owner = &run.owner;
         let too_long = |limit, what, max| LogError::RunTooLong { run: id.clone(), limit, what, max };
         let most = self.limits.bytes_per_owner;
-        while runs.owners.bytes_of(owner) > count(most) {
+        while run.account.owner_bytes() > count(most) {
             if !runs.delete_one(|owners| owners.take_ended(owner)) {
                 if is_end {
                     break;

@@ -18,6 +18,11 @@ pub(super) struct Account {
 }
 
 impl Account {
+    /// Returns the bytes of all runs of the owner.
+    pub(super) fn owner_bytes(&self) -> u64 {
+        self.owner.load(Ordering::Relaxed)
+    }
+
     /// Counts bytes that were appended.
     pub(super) fn add(&self, bytes: u64) {
         self.owner.fetch_add(bytes, Ordering::Relaxed);
@@ -63,11 +68,6 @@ impl Owners {
     /// Returns the bytes of all runs.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the bytes of the runs of one owner.
-    pub(super) fn bytes_of(&self, owner: &str) -> u64 {
-        self.all.get(owner).map_or(0, |owner| owner.bytes.load(Ordering::Relaxed))
     }
 
     /// Counts a run that is opened, and returns where its bytes are counted.

@@ -26,7 +26,7 @@ pub(super) struct Run {
     pub(super) owner: String,
     opened_at: Timestamp,
     /// Where its bytes are counted.
-    account: Account,
+    pub(super) account: Account,
     signal: Signal,
     body: Mutex<Body>,
 }

@@ -103,6 +103,14 @@ impl Signal {
         Ok(())
     }
 
+    /// Frees the slots, if none is in use.
+    pub(crate) fn shrink(&self) {
+        let mut state = self.state();
+        if state.waiting.iter().all(Option::is_none) {
+            (state.waiting, state.vacant) = (Vec::new(), Vec::new());
+        }
+    }
+
     fn wait(&self, want: Want) -> Wait<'_> {
         Wait { signal: self, want, place: None }
     }
@@ -266,6 +274,21 @@ mod tests {
         }
         assert_eq!(signal.state().waiting.len(), 2);
         signal.advance(at(2));
+    }
+
+    #[test]
+    fn slots_are_freed_only_without_waiters() {
+        let signal = Signal::new(at(0));
+        let mut waiter = Waiter::of(&signal, Want::Events { after: 0 });
+        signal.shrink();
+        signal.advance(at(1));
+        assert!(waiter.woken() == 1 && waiter.is_over());
+        drop(waiter);
+        signal.shrink();
+        assert_eq!(signal.state().waiting.capacity(), 0);
+        let waiter = Waiter::of(&signal, Want::Events { after: 1 });
+        signal.advance(at(2));
+        assert_eq!(waiter.woken(), 1);
     }
 
     #[test]

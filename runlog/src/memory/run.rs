@@ -39,6 +39,8 @@ struct Body {
     arena: Arena,
     controls: Vec<Control>,
     input: Option<PackedValue>,
+    /// The checkpoint, which the state in the ledger lacks.
+    checkpoint: Option<PackedValue>,
 }
 
 impl Body {
@@ -61,6 +63,7 @@ impl Run {
             arena: Arena::default(),
             controls: Vec::new(),
             input: None,
+            checkpoint: None,
         };
         let signal = Signal::new(progress);
         Self { id, thread, owner, opened_at, account, signal, body: Mutex::new(body) }
@@ -78,9 +81,11 @@ impl Run {
         self.signal.advance(Progress { head, closed: body.ledger.is_closed(), controls, epoch });
     }
 
-    /// Returns a copy of the state.
+    /// Returns a copy of the state, with the checkpoint.
     pub(super) fn state(&self) -> RunState {
-        self.body().ledger.state.clone()
+        let body = self.body();
+        let checkpoint = body.checkpoint.as_ref().and_then(PackedValue::value);
+        RunState { checkpoint, ..body.ledger.state.clone() }
     }
 
     /// Returns its place in lists.
@@ -153,6 +158,7 @@ impl Run {
             body.events.pack_ended();
             body.arena = Arena::default();
             body.controls.shrink_to_fit();
+            self.signal.shrink();
         }
     }
 
@@ -161,8 +167,10 @@ impl Run {
         let mut body = self.body();
         let before = body.footprint();
         body.ledger.annotate(lease, &note, limits)?;
-        if let Note::Input(input) = note {
-            body.input = Some(PackedValue::new(input));
+        body.ledger.state.checkpoint = None;
+        match note {
+            Note::Input(input) => body.input = Some(PackedValue::new(input)),
+            Note::Checkpoint(checkpoint) => body.checkpoint = Some(PackedValue::new(checkpoint)),
         }
         self.account.add(body.footprint() - before);
         Ok(())

@@ -92,44 +92,51 @@ enum Phase {
 }
 
 /// Drives an upgraded connection to its end.
-pub(crate) async fn run<IO>(shared: Arc<Shared>, io: IO, upgrade: Upgrade)
+///
+/// Boxed throughout: a future stores each moved value twice, and each idle connection holds this one.
+pub(crate) async fn run<IO>(shared: Arc<Shared>, io: IO, upgrade: Box<Upgrade>)
 where
     IO: AsyncRead + AsyncWrite + Send + Unpin,
 {
     let codec = shared.config.limits.codec();
-    let io = Metered::new(io);
-    // Boxed, because the state of this future would otherwise stay in the task's size.
-    let socket = Box::pin(WebSocketStream::from_raw_socket(io, Role::Server, Some(codec))).await;
-    let Upgrade { mode, agent, caller, stopping, quotas, .. } = upgrade;
-    let caller = Arc::new(caller);
-    let intake = Intake::new(&quotas, shared.config.limits.frames);
-    intake.assign(&*shared.service, &caller);
-    let session: Box<dyn Session> = match mode {
-        Mode::Multiplexed(encoding) => {
-            Box::new(MuxSession::new(Arc::clone(&shared), caller, agent, encoding, quotas))
-        }
-        Mode::Plain => Box::new(PlainSession::new(Arc::clone(&shared), caller, agent.unwrap_or_default())),
-    };
-    let clock = Clock::new(shared.config.timeouts.clone());
-    let mut connection = Connection {
-        socket,
-        shared,
-        phase: Phase::Open(session),
-        batch: Batch::default(),
-        outbox: VecDeque::new(),
-        unflushed: false,
-        broken: false,
-        shut: false,
-        clock,
-        intake,
-        end: ServerEnd::new(stopping),
-        proof_end: None,
-    };
+    let socket =
+        Box::pin(WebSocketStream::from_raw_socket(Metered::new(io), Role::Server, Some(codec))).await;
+    let mut connection = Connection::boxed(shared, socket, upgrade);
     poll_fn(|cx| connection.poll(cx)).await;
     connection.shut_down().await;
 }
 
 impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Connection<IO> {
+    /// Returns an open connection with the session that the upgrade selects.
+    fn boxed(shared: Arc<Shared>, socket: WebSocketStream<Metered<IO>>, upgrade: Box<Upgrade>) -> Box<Self> {
+        let Upgrade { mode, agent, caller, stopping, quotas, .. } = *upgrade;
+        let caller = Arc::new(caller);
+        let intake = Intake::new(&quotas, shared.config.limits.frames);
+        intake.assign(&*shared.service, &caller);
+        let session: Box<dyn Session> = match mode {
+            Mode::Multiplexed(encoding) => {
+                Box::new(MuxSession::new(Arc::clone(&shared), caller, agent, encoding, quotas))
+            }
+            Mode::Plain => {
+                Box::new(PlainSession::new(Arc::clone(&shared), caller, agent.unwrap_or_default()))
+            }
+        };
+        Box::new(Self {
+            socket,
+            clock: Clock::new(shared.config.timeouts.clone()),
+            shared,
+            phase: Phase::Open(session),
+            batch: Batch::default(),
+            outbox: VecDeque::new(),
+            unflushed: false,
+            broken: false,
+            shut: false,
+            intake,
+            end: ServerEnd::new(stopping),
+            proof_end: None,
+        })
+    }
+
     /// Polls everything once; completes when the connection is done.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Polled first, so that deadlines also apply to a peer that always has messages.

@@ -93,11 +93,11 @@ impl Endpoint {
             upgrade.caller = self.shared.service.authenticate(upgrade.caller).await;
         }
         let response = upgrade.response().map(|()| Body::empty());
-        let endpoint = self.clone();
+        let (endpoint, upgrade) = (self.clone(), Box::new(upgrade));
         let connection = async move {
             // A peer that disconnected before the upgrade has no connection to serve.
             if let Ok(io) = upgraded.await {
-                endpoint.serve(TokioIo::new(io), upgrade).await;
+                endpoint.serve_boxed(TokioIo::new(io), upgrade).await;
             }
         };
         // Log lines of its runs carry the id of the request that opened the connection.
@@ -125,6 +125,13 @@ impl Endpoint {
 
     /// Drives an upgraded connection to its end. Dropping the future drops the connection.
     pub async fn serve<IO>(&self, io: IO, upgrade: Upgrade)
+    where
+        IO: AsyncRead + AsyncWrite + Send + Unpin,
+    {
+        self.serve_boxed(io, Box::new(upgrade)).await;
+    }
+
+    async fn serve_boxed<IO>(&self, io: IO, upgrade: Box<Upgrade>)
     where
         IO: AsyncRead + AsyncWrite + Send + Unpin,
     {

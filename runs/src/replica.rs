@@ -22,8 +22,8 @@ const RENEWALS: u32 = 3;
 /// Heartbeats within the silence after which a replica counts as dead.
 const BEATS: u32 = 5;
 
-/// The interval at which expired runs are deleted.
-const EXPIRY: Duration = Duration::from_secs(60);
+/// The interval at which expired runs are deleted and ended runs are packed: memory of a peak is free half a minute after it.
+const EXPIRY: Duration = Duration::from_secs(30);
 
 /// Notifications of owners that are sent concurrently.
 const TOLD_AT_ONCE: usize = 64;

@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::interop::peers::text;
 use crate::project::Project;
+use crate::released;
 
 /// The package that contains all benches.
 const PACKAGE: &str = "aqueduct-benches";
@@ -61,14 +62,7 @@ fn peers(project: &Project, bench: Option<&str>) -> Result<Vec<(&'static str, St
         }
     }
     if is_wanted("gateway") {
-        variables.push(("AQUEDUCT_BENCH_GATEWAY", program(project)?));
+        variables.push(("AQUEDUCT_BENCH_GATEWAY", text(&released::build(project, "release")?)?));
     }
     Ok(variables)
-}
-
-/// Builds the program in the release profile, and returns its path.
-fn program(project: &Project) -> Result<String> {
-    project.cargo(["build", "--release", "--package", "aqueduct-gateway"]).run()?;
-    let target = project.metadata()?.target_directory()?;
-    text(&target.join("release").join(format!("aqueduct{}", std::env::consts::EXE_SUFFIX)))
 }

@@ -14,6 +14,7 @@ mod invocation;
 mod mutants;
 mod project;
 mod release;
+mod released;
 mod simulate;
 mod site;
 mod tidy;

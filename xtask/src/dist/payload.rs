@@ -7,9 +7,10 @@ use anyhow::{Context as _, Result};
 use super::platform::Platform;
 use crate::invocation::Invocation;
 use crate::project::Project;
+use crate::released;
 
 /// The name of the packages that contain the binary, in every registry.
-pub(super) const PACKAGE: &str = "aqueduct-gateway";
+pub(super) const PACKAGE: &str = released::PACKAGE;
 
 /// The summary for package managers.
 pub(super) const SUMMARY: &str =
@@ -90,14 +91,12 @@ impl Payload {
 
 /// Builds the binary with a cargo profile. Returns its path.
 pub(super) fn build(project: &Project, profile: &str, target: &Path) -> Result<PathBuf> {
-    let call = project.cargo(["build", "--bin", "aqueduct", "--profile", profile]);
+    if profile != "dev" {
+        return released::build(project, profile);
+    }
     // Tests use the binary of the other steps; a release has only the gateway's own features.
-    let (selection, folder) = match profile {
-        "dev" => (crate::interop::EVERYTHING, "debug"),
-        _ => (["--package", PACKAGE], profile),
-    };
-    call.args(selection).run()?;
-    Ok(target.join(folder).join(Platform::here()?.binary()))
+    project.cargo(["build", "--bin", "aqueduct"]).args(crate::interop::EVERYTHING).run()?;
+    Ok(target.join("debug").join(Platform::here()?.binary()))
 }
 
 /// Returns the version of the gateway, which all packages share.

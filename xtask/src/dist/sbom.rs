@@ -9,13 +9,15 @@ use serde_json::{Value, json};
 use super::archive::save;
 use super::payload::{PACKAGE, Payload};
 use crate::project::Project;
+use crate::released::with_allocator;
 
 /// Writes `aqueduct-VERSION-TRIPLE.cdx.json`.
 pub(super) fn write(project: &Project, payload: &Payload, out: &Path) -> Result<()> {
     let triple = payload.platform.triple;
     let metadata =
         project.cargo(["metadata", "--format-version", "1", "--locked", "--filter-platform", triple]);
-    let metadata: Value = serde_json::from_str(&metadata.output()?).context("cargo metadata gave no JSON")?;
+    let metadata = with_allocator(metadata).output()?;
+    let metadata: Value = serde_json::from_str(&metadata).context("cargo metadata gave no JSON")?;
     let bill = bill(&metadata, &payload.version).context("cargo metadata has no dependency graph")?;
     save(out, &format!("aqueduct-{}-{triple}.cdx.json", payload.version), format!("{bill:#}\n").as_bytes())
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, Priority};
 
 /// The variable that switches incremental compilation on or off.
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
@@ -18,8 +18,12 @@ pub(crate) struct Project {
     root: PathBuf,
     is_built: bool,
     is_optimised: bool,
-    log: Option<PathBuf>,
+    background: Option<(PathBuf, Priority)>,
+    peers: Option<Variables>,
 }
+
+/// The variables of a program.
+pub(crate) type Variables = Vec<(&'static str, String)>;
 
 impl Project {
     /// Returns the workspace at `root`, or the one this tool belongs to.
@@ -31,7 +35,7 @@ impl Project {
             manifest_dir.join("..")
         });
         let root = root.canonicalize().with_context(|| format!("no such folder: {}", root.display()))?;
-        Ok(Self { root, is_built: false, is_optimised: false, log: None })
+        Ok(Self { root, is_built: false, is_optimised: false, background: None, peers: None })
     }
 
     /// Returns the folder with the workspace's `Cargo.toml`.
@@ -60,9 +64,19 @@ impl Project {
         self.is_optimised
     }
 
-    /// Returns the workspace for steps in the background: their programs have a low priority, and write to the file `log`.
-    pub(crate) fn in_background(&self, log: PathBuf) -> Self {
-        Self { log: Some(log), ..self.clone() }
+    /// Returns the workspace whose peers are known to be installed and prepared, if there are `variables` with their locations.
+    pub(crate) fn with_peers(&self, variables: Option<Variables>) -> Self {
+        Self { peers: variables, ..self.clone() }
+    }
+
+    /// Returns the variables with the locations of all peers of CI, if these are known to be prepared.
+    pub(crate) fn peers(&self) -> Option<&Variables> {
+        self.peers.as_ref()
+    }
+
+    /// Returns the workspace for steps in the background: their programs have that priority, and write to the file `log`.
+    pub(crate) fn in_background(&self, log: PathBuf, priority: Priority) -> Self {
+        Self { background: Some((log, priority)), ..self.clone() }
     }
 
     /// Returns a call of a program in the root.
@@ -72,8 +86,8 @@ impl Project {
 
     /// Runs the call in the background, if this is the workspace of background steps.
     fn with_log(&self, call: Invocation) -> Invocation {
-        match &self.log {
-            Some(log) => call.in_background(log.clone()),
+        match &self.background {
+            Some((log, priority)) => call.in_background(log.clone(), *priority),
             None => call,
         }
     }

@@ -3,8 +3,9 @@
 //! ```text
 //! first    tools fmt tidy shared build                 one after the other; peers are prepared beside them
 //! front    tests and interop, in one run               what runs and waits
-//! beside   clippy codegen rustdoc doctests features    what compiles, with the processor that the front leaves idle
-//! idle     counts simulation fuzz                      what computes, with the processor that both leave idle
+//! beside   clippy codegen rustdoc doctests features    what compiles, with the processor that the front leaves idle; fuzz targets,
+//!          fuzz                                        which have a bound on time, too
+//! idle     counts simulation                           what computes, with the processor that both leave idle
 //! ```
 //!
 //! Cheap steps come first, so that a small mistake costs seconds. The front starts what `build` has built without a call of cargo,

@@ -50,6 +50,8 @@ pub(crate) fn beside() -> Vec<Step> {
         Step { name: "rustdoc", run: document },
         Step { name: "doctests", run: |project| project.cargo(["test", "--doc"]).args(EVERYTHING).run() },
         Step { name: "features", run: features::check },
+        // An execution of a target has two seconds: with the lowest priority it might not get them.
+        Step { name: "fuzz", run: |project| fuzz::run(project, &Fuzzing::of_ci()) },
     ]
 }
 
@@ -58,7 +60,6 @@ pub(crate) fn idle() -> Vec<Step> {
     vec![
         Step { name: "counts", run: bench::check_counts },
         Step { name: "simulation", run: |project| simulate::run(project, &Worlds::of_ci()) },
-        Step { name: "fuzz", run: |project| fuzz::run(project, &Fuzzing::of_ci()) },
     ]
 }
 

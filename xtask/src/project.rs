@@ -12,12 +12,16 @@ use crate::invocation::{Invocation, Priority};
 /// The variable that switches incremental compilation on or off.
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
 
+/// The variable with the debug information of our own code, which comes to line numbers in backtraces.
+const DEBUG: &str = "CARGO_PROFILE_DEV_DEBUG";
+
 /// The workspace of a task.
 #[derive(Debug, Clone)]
 pub(crate) struct Project {
     root: PathBuf,
     is_built: bool,
     is_optimised: bool,
+    has_lines: bool,
     background: Option<(PathBuf, Priority)>,
     peers: Option<Variables>,
 }
@@ -35,7 +39,14 @@ impl Project {
             manifest_dir.join("..")
         });
         let root = root.canonicalize().with_context(|| format!("no such folder: {}", root.display()))?;
-        Ok(Self { root, is_built: false, is_optimised: false, background: None, peers: None })
+        Ok(Self {
+            root,
+            is_built: false,
+            is_optimised: false,
+            has_lines: true,
+            background: None,
+            peers: None,
+        })
     }
 
     /// Returns the folder with the workspace's `Cargo.toml`.
@@ -74,6 +85,11 @@ impl Project {
         self.peers.as_ref()
     }
 
+    /// Returns the workspace that is compiled without line numbers for backtraces, unless the environment decides.
+    pub(crate) fn without_lines(&self) -> Self {
+        Self { has_lines: false, ..self.clone() }
+    }
+
     /// Returns the workspace for steps in the background: their programs have that priority, and write to the file `log`.
     pub(crate) fn in_background(&self, log: PathBuf, priority: Priority) -> Self {
         Self { background: Some((log, priority)), ..self.clone() }
@@ -98,7 +114,10 @@ impl Project {
     /// for the next time costs time and gigabytes.
     pub(crate) fn cargo<const N: usize>(&self, args: [&str; N]) -> Invocation {
         let call = self.with_log(Invocation::cargo(&self.root).args(args));
-        if std::env::var_os(INCREMENTAL).is_some() { call } else { call.env(INCREMENTAL, "0") }
+        let settings = [(INCREMENTAL, "0", true), (DEBUG, "false", !self.has_lines)];
+        let settings =
+            settings.into_iter().filter(|(name, _, is_set)| *is_set && std::env::var_os(name).is_none());
+        settings.fold(call, |call, (name, value, _)| call.env(name, value))
     }
 
     /// Returns the metadata of the workspace's own packages.

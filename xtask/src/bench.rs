@@ -5,6 +5,8 @@
 
 mod counts;
 
+use std::path::Path;
+
 use anyhow::{Result, bail};
 
 use crate::interop::peers::text;
@@ -20,6 +22,11 @@ const COUNTS: &str = "counts";
 /// Fails if a hot path needs more instructions per event than `benches/counts/baseline.toml` allows.
 pub(crate) fn check_counts(project: &Project) -> Result<()> {
     counts::check(project)
+}
+
+/// Installs the program that counts instructions where that needs no confirmation, and returns its version.
+pub(crate) fn counter(folder: &Path) -> Result<String> {
+    counts::valgrind(folder)
 }
 
 /// Runs all benches, or the bench `name`, with the arguments `args`.

@@ -1,10 +1,11 @@
 //! `cargo xtask ci` and `cargo xtask test`: one list of steps, stopped at the first failure.
 //!
 //! ```text
-//! first    tools fmt tidy build                              one after the other; peers are installed beside them
-//! front    tests interop                                     what runs and waits
-//! beside   clippy codegen rustdoc doctests features          what compiles or computes, with the processor that the front
-//!          counts simulation fuzz                            leaves idle
+//! first    tools fmt tidy shared build                 one after the other; peers are prepared beside them
+//! front    tests and interop, in one run               what runs and waits
+//! beside   clippy codegen rustdoc doctests features    what compiles, with the processor that the front leaves idle; fuzz targets,
+//!          fuzz                                        which have a bound on time, too
+//! idle     counts simulation                           what computes, with the processor that both leave idle
 //! ```
 //!
 //! Cheap steps come first, so that a small mistake costs seconds. The front starts what `build` has built without a call of cargo,
@@ -19,11 +20,12 @@ mod tools;
 
 pub(crate) use tools::{has_nextest, test_runner, waiting_threads};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 
 use crate::interop::{self, programs};
+use crate::invocation::Priority;
 use crate::project::Project;
-use lanes::{Lane, Passed};
+use lanes::{Lane, Over, Passed};
 use steps::Step;
 
 /// The selection of steps.
@@ -55,18 +57,19 @@ pub(crate) fn run(project: &Project, tier: &Tier) -> Result<()> {
 }
 
 fn run_all(project: &Project, nightly: bool, passed: &mut Passed) -> Result<()> {
-    // Peers are installed beside the steps that compile; the step that needs them waits.
+    // Peers are prepared beside the steps that compile; the step that needs them waits.
     std::thread::scope(|scope| {
-        let peers = scope.spawn(|| interop::ahead::install(project));
+        let peers = scope.spawn(|| interop::ahead::prepare(project));
         lanes::run(project, &steps::first(), passed)?;
-        let built = project.built();
-        let beside =
-            Lane::start(scope, &built, steps::beside(), programs::listed(project)?.join("beside.log"))?;
-        let front = lanes::run_while(&built, &steps::front(), passed, &beside)
-            .and_then(|()| peers.join().map_err(|_| anyhow!("the installation of the peers panicked")))
-            .and_then(|()| lanes::run_while(&built, &steps::with_peers(), passed, &beside));
-        let outcome = beside.join(passed, front.is_err());
-        front.and(outcome)?;
+        let (built, over, logs) = (project.built(), Over::default(), programs::listed(project)?);
+        let lane =
+            |steps, log, priority| Lane::start(scope, &built, steps, (logs.join(log), priority), &over);
+        let beside = lane(steps::beside(), "beside.log", Priority::Low)?;
+        let idle = lane(steps::idle(), "idle.log", Priority::Lowest)?;
+        let built = built.with_peers(peers.join().ok().flatten());
+        let front = lanes::run_until(&built, &steps::front(), passed, &over);
+        let (beside, idle) = (beside.join(passed), idle.join(passed));
+        front.and(beside).and(idle)?;
         if nightly { lanes::run(project, &steps::nightly(), passed) } else { Ok(()) }
     })
 }
@@ -77,8 +80,8 @@ fn named(names: &[String]) -> Result<Vec<Step>> {
         steps::first()
             .into_iter()
             .chain(steps::beside())
-            .chain(steps::front())
-            .chain(steps::with_peers())
+            .chain(steps::idle())
+            .chain(steps::parts_of_front())
             .chain(steps::nightly())
     };
     let find = |name: &String| all().find(|step| step.name == name);
@@ -104,8 +107,10 @@ mod tests {
 
     #[test]
     fn no_two_steps_have_one_name() {
-        let all = [steps::first(), steps::beside(), steps::front(), steps::with_peers(), steps::nightly()];
-        let mut names: Vec<&str> = all.iter().flatten().map(|step| step.name).collect();
+        let beside = steps::beside().into_iter().chain(steps::idle());
+        let first = steps::first().into_iter().chain(beside);
+        let all: Vec<Step> = first.chain(steps::parts_of_front()).chain(steps::nightly()).collect();
+        let mut names: Vec<&str> = all.iter().map(|step| step.name).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

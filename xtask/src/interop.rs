@@ -29,7 +29,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::interop::peers::{Peers, text};
-use crate::project::Project;
+use crate::invocation::Invocation;
+use crate::project::{Project, Variables as Env};
 
 /// The package and the feature with the tests of real peers.
 const TESTS: (&str, &str) = ("aqueduct-tests", "interop");
@@ -57,9 +58,6 @@ impl Suite {
         if only.is_empty() { nightly || !self.nightly } else { only.iter().any(|name| name == self.name) }
     }
 }
-
-/// Variables with the locations of the peers, for the tests.
-type Env = Vec<(&'static str, String)>;
 
 const SUITES: &[Suite] = &[
     Suite::new("a2a", a2a::prepare),
@@ -109,13 +107,31 @@ pub(crate) fn run(project: &Project, only: &[String], nightly: bool) -> Result<(
     if let [suite] = chosen.as_slice() {
         return run_tests(project, &[suite.name], (suite.run)(project)?, &crate::ci::waiting_threads());
     }
+    let names: Vec<_> = chosen.iter().map(|suite| suite.name).collect();
+    run_tests(project, &names, prepare(project, &chosen)?, &crate::ci::waiting_threads())
+}
+
+/// Prepares suites to run side by side.
+fn prepare(project: &Project, suites: &[&Suite]) -> Result<Env> {
     let mut env = Env::new();
-    for suite in &chosen {
+    for suite in suites {
         env.extend((suite.run)(project)?);
     }
-    let names: Vec<_> = chosen.iter().map(|suite| suite.name).collect();
-    let env = merged(env, &Peers::of(project, SHARED)?)?;
-    run_tests(project, &names, env, &crate::ci::waiting_threads())
+    merged(env, &Peers::of(project, SHARED)?)
+}
+
+/// Prepares the suites of CI.
+fn prepare_ci(project: &Project) -> Result<Env> {
+    prepare(project, &SUITES.iter().filter(|suite| !suite.nightly).collect::<Vec<_>>())
+}
+
+/// Runs the tests of CI's suites and all tests without peers at once, by nextest.
+pub(crate) fn run_beside_tests(project: &Project) -> Result<()> {
+    programs::build(project)?;
+    let env = project.peers().cloned().map_or_else(|| prepare_ci(project), Ok)?;
+    let nightly = SUITES.iter().filter(|suite| suite.nightly);
+    let nightly: Vec<String> = nightly.map(|suite| format!("test({})", test_module(suite.name))).collect();
+    run_filtered(project, &format!("not ({})", nightly.join(" | ")), env, &crate::ci::waiting_threads())
 }
 
 /// The folder below `target/interop` of suites that run side by side.
@@ -181,15 +197,22 @@ const ALONE: &str = "1";
 fn run_tests(project: &Project, suites: &[&str], env: Env, threads: &str) -> Result<()> {
     let (package, feature) = TESTS;
     let modules = || suites.iter().map(|suite| test_module(suite));
-    let call = if crate::ci::has_nextest(project) {
+    if crate::ci::has_nextest(project) {
         let tests: Vec<String> = modules().map(|module| format!("test({module})")).collect();
-        let filter = format!("package({package}) & ({})", tests.join(" | "));
-        let call = crate::ci::test_runner(project)?.args(["--test-threads", threads]);
-        call.args(["-E", &filter])
-    } else {
-        project.cargo(["test", "--package", package, "--features", feature, "--"]).args(modules())
-    };
-    env.into_iter().fold(call, |call, (name, value)| call.env(name, value)).run()
+        return run_filtered(project, &format!("package({package}) & ({})", tests.join(" | ")), env, threads);
+    }
+    let call = project.cargo(["test", "--package", package, "--features", feature, "--"]).args(modules());
+    with_variables(call, env).run()
+}
+
+/// Runs the tests that match a filter of nextest.
+fn run_filtered(project: &Project, filter: &str, env: Env, threads: &str) -> Result<()> {
+    let call = crate::ci::test_runner(project)?.args(["--test-threads", threads, "-E", filter]);
+    with_variables(call, env).run()
+}
+
+fn with_variables(call: Invocation, env: Env) -> Invocation {
+    env.into_iter().fold(call, |call, (name, value)| call.env(name, value))
 }
 
 #[cfg(test)]

@@ -24,12 +24,27 @@ pub(crate) struct Invocation {
     hint: Option<&'static str>,
     /// Set if the program gets the environment variables of this process.
     inherits_env: bool,
-    /// The file that gets the output of a call in the background, which also has a low priority.
-    log: Option<PathBuf>,
+    /// The file that gets the output of a call in the background, and the priority of that call.
+    background: Option<(PathBuf, Priority)>,
 }
 
-/// The command that gives calls in the background a low priority: a tenth of the processor if other programs need all of it.
-const NICE: [&str; 3] = ["nice", "-n", "10"];
+/// The priority of a call in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Priority {
+    /// A tenth of the processor if other programs need all of it.
+    Low,
+    /// A hundredth of it: what all others leave idle.
+    Lowest,
+}
+
+impl Priority {
+    /// Returns the command that starts a program with this priority.
+    fn command(self) -> Command {
+        let mut nice = Command::new("nice");
+        nice.args(["-n", if self == Self::Low { "10" } else { "19" }]);
+        nice
+    }
+}
 
 impl Invocation {
     /// Returns a call of `program` in `folder`.
@@ -44,7 +59,7 @@ impl Invocation {
             folder: folder.to_owned(),
             hint: None,
             inherits_env: true,
-            log: None,
+            background: None,
         }
     }
 
@@ -78,9 +93,9 @@ impl Invocation {
         self
     }
 
-    /// Runs the program with a low priority, and appends the output of [`run`](Self::run) to the file `log`.
-    pub(crate) fn in_background(mut self, log: PathBuf) -> Self {
-        self.log = Some(log);
+    /// Runs the program with that priority, and appends the output of [`run`](Self::run) to the file `log`.
+    pub(crate) fn in_background(mut self, log: PathBuf, priority: Priority) -> Self {
+        self.background = Some((log, priority));
         self
     }
 
@@ -91,7 +106,7 @@ impl Invocation {
     /// Returns an error if the program cannot be started, or exits with a failure.
     pub(crate) fn run(&self) -> Result<()> {
         let mut command = self.command();
-        if let Some(log) = &self.log {
+        if let Some((log, _)) = &self.background {
             let file = std::fs::File::options().create(true).append(true).open(log);
             let mut file = file.with_context(|| format!("cannot write {}", log.display()))?;
             writeln!(file, "$ {self}").with_context(|| format!("cannot write {}", log.display()))?;
@@ -152,9 +167,9 @@ impl Invocation {
         } else {
             Command::new(&self.program)
         };
-        if let ([nice, options @ ..], true) = (&NICE, cfg!(unix) && self.log.is_some()) {
-            command = Command::new(nice);
-            command.args(options).arg(&self.program);
+        if let (Some((_, priority)), true) = (&self.background, cfg!(unix)) {
+            command = priority.command();
+            command.arg(&self.program);
         }
         if !self.inherits_env {
             command.env_clear();
@@ -221,12 +236,13 @@ mod tests {
     fn a_call_in_the_background_has_a_low_priority_and_writes_to_its_file() {
         let log = std::env::temp_dir().join(format!("aqueduct-invocation-{}", std::process::id()));
         let own: i32 = Invocation::new("nice", Path::new(".")).output().unwrap().trim().parse().unwrap();
-        let call = Invocation::new("sh", Path::new(".")).in_background(log.clone());
-        call.args(["-c", "nice; echo wrong >&2"]).run().unwrap();
+        let call = |priority| Invocation::new("sh", Path::new(".")).in_background(log.clone(), priority);
+        call(Priority::Low).args(["-c", "nice; echo wrong >&2"]).run().unwrap();
         let written = std::fs::read_to_string(&log).unwrap();
-        std::fs::remove_file(log).unwrap();
+        std::fs::remove_file(&log).unwrap();
         let priority = (own + 10).min(19);
         assert_eq!(written, format!("$ sh -c 'nice; echo wrong >&2'\n{priority}\nwrong\n"));
+        assert_eq!(call(Priority::Lowest).args(["-c", "nice"]).output().unwrap(), "19\n");
     }
 
     #[test]

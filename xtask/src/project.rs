@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, Priority};
 
 /// The variable that switches incremental compilation on or off.
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
+
+/// The variable with the debug information of our own code, which comes to line numbers in backtraces.
+const DEBUG: &str = "CARGO_PROFILE_DEV_DEBUG";
 
 /// The workspace of a task.
 #[derive(Debug, Clone)]
@@ -18,8 +21,13 @@ pub(crate) struct Project {
     root: PathBuf,
     is_built: bool,
     is_optimised: bool,
-    log: Option<PathBuf>,
+    has_lines: bool,
+    background: Option<(PathBuf, Priority)>,
+    peers: Option<Variables>,
 }
+
+/// The variables of a program.
+pub(crate) type Variables = Vec<(&'static str, String)>;
 
 impl Project {
     /// Returns the workspace at `root`, or the one this tool belongs to.
@@ -31,7 +39,14 @@ impl Project {
             manifest_dir.join("..")
         });
         let root = root.canonicalize().with_context(|| format!("no such folder: {}", root.display()))?;
-        Ok(Self { root, is_built: false, is_optimised: false, log: None })
+        Ok(Self {
+            root,
+            is_built: false,
+            is_optimised: false,
+            has_lines: true,
+            background: None,
+            peers: None,
+        })
     }
 
     /// Returns the folder with the workspace's `Cargo.toml`.
@@ -60,9 +75,24 @@ impl Project {
         self.is_optimised
     }
 
-    /// Returns the workspace for steps in the background: their programs have a low priority, and write to the file `log`.
-    pub(crate) fn in_background(&self, log: PathBuf) -> Self {
-        Self { log: Some(log), ..self.clone() }
+    /// Returns the workspace whose peers are known to be installed and prepared, if there are `variables` with their locations.
+    pub(crate) fn with_peers(&self, variables: Option<Variables>) -> Self {
+        Self { peers: variables, ..self.clone() }
+    }
+
+    /// Returns the variables with the locations of all peers of CI, if these are known to be prepared.
+    pub(crate) fn peers(&self) -> Option<&Variables> {
+        self.peers.as_ref()
+    }
+
+    /// Returns the workspace that is compiled without line numbers for backtraces, unless the environment decides.
+    pub(crate) fn without_lines(&self) -> Self {
+        Self { has_lines: false, ..self.clone() }
+    }
+
+    /// Returns the workspace for steps in the background: their programs have that priority, and write to the file `log`.
+    pub(crate) fn in_background(&self, log: PathBuf, priority: Priority) -> Self {
+        Self { background: Some((log, priority)), ..self.clone() }
     }
 
     /// Returns a call of a program in the root.
@@ -72,8 +102,8 @@ impl Project {
 
     /// Runs the call in the background, if this is the workspace of background steps.
     fn with_log(&self, call: Invocation) -> Invocation {
-        match &self.log {
-            Some(log) => call.in_background(log.clone()),
+        match &self.background {
+            Some((log, priority)) => call.in_background(log.clone(), *priority),
             None => call,
         }
     }
@@ -84,7 +114,10 @@ impl Project {
     /// for the next time costs time and gigabytes.
     pub(crate) fn cargo<const N: usize>(&self, args: [&str; N]) -> Invocation {
         let call = self.with_log(Invocation::cargo(&self.root).args(args));
-        if std::env::var_os(INCREMENTAL).is_some() { call } else { call.env(INCREMENTAL, "0") }
+        let settings = [(INCREMENTAL, "0", true), (DEBUG, "false", !self.has_lines)];
+        let settings =
+            settings.into_iter().filter(|(name, _, is_set)| *is_set && std::env::var_os(name).is_none());
+        settings.fold(call, |call, (name, value, _)| call.env(name, value))
     }
 
     /// Returns the metadata of the workspace's own packages.

@@ -81,17 +81,22 @@ impl Tools {
     /// Returns the versions of this machine, with valgrind installed where that needs no confirmation.
     fn of(project: &Project) -> Result<Self> {
         let root = project.root();
-        let valgrind = || Invocation::new("valgrind", root).args(["--version"]).hint(HINT);
-        if valgrind().output().is_err() {
-            debian_package(root, "valgrind", HINT)?;
-        }
         let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
         let rustc = Invocation::new(rustc, root).args(["--version"]).output()?;
         // "rustc 1.95.0 (59807616e 2026-04-14)": the number and the processor determine the code that runs.
         let number = rustc.split_whitespace().nth(1).unwrap_or_default();
         let rustc = format!("rustc {number} for {}", processor());
-        Ok(Self { rustc, valgrind: valgrind().output()?.trim().to_owned() })
+        Ok(Self { rustc, valgrind: valgrind(root)? })
     }
+}
+
+/// Returns the version of valgrind, installed where that needs no confirmation.
+pub(super) fn valgrind(folder: &Path) -> Result<String> {
+    let version = Invocation::new("valgrind", folder).args(["--version"]).hint(HINT);
+    if version.output().is_err() {
+        debian_package(folder, "valgrind", HINT)?;
+    }
+    Ok(version.output()?.trim().to_owned())
 }
 
 /// Returns the architecture, with the instructions that the search for bytes uses where the processor has them.
@@ -113,10 +118,11 @@ fn count(project: &Project) -> Result<Counts> {
     }
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let program = text(&target.join("counts").join("counts"))?;
-    let cases = Invocation::new(&program, project.root()).output()?;
+    let cases = project.program(Path::new(&program)).output()?;
     let count = |(at, name): (usize, &str)| -> Result<(String, u64)> {
         let out = folder.join(at.to_string());
-        let events = Invocation::new("valgrind", project.root())
+        let events = project
+            .program(Path::new("valgrind"))
             .args(["--tool=callgrind", "--collect-atstart=no"])
             .args([format!("--toggle-collect={COUNTED}"), format!("--callgrind-out-file={}", text(&out)?)])
             .args([program.as_str(), name])

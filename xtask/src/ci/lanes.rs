@@ -1,7 +1,7 @@
-//! Runs steps one after the other, and a second lane of them beside the first.
+//! Runs steps one after the other, and further lanes of them beside the first.
 //!
-//! A failure in one lane stops the other before its next step. What the steps beside print is kept in a file, which is shown if
-//! one of them fails.
+//! A failure in one lane stops the others before their next step. What the steps of another lane than the first print is kept in
+//! a file, which is shown if one of them fails.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use super::steps::Step;
+use crate::invocation::Priority;
 use crate::project::Project;
 
 /// The steps that passed, and their durations.
@@ -34,22 +35,34 @@ impl Passed {
 
 /// Runs steps in order.
 pub(crate) fn run(project: &Project, steps: &[Step], passed: &mut Passed) -> Result<()> {
-    run_until(project, steps, passed, &AtomicBool::new(false))
+    run_until(project, steps, passed, &Over::default())
 }
 
-/// Runs steps in order, as long as no step of the other lane fails.
-pub(crate) fn run_while(
-    project: &Project,
-    steps: &[Step],
-    passed: &mut Passed,
-    other: &Lane<'_>,
-) -> Result<()> {
-    run_until(project, steps, passed, &other.is_over)
+/// Set when a step of any lane has failed: no lane begins another step then.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Over(Arc<AtomicBool>);
+
+impl Over {
+    /// Sets it if the lane of that outcome has failed.
+    fn note(&self, outcome: &Result<()>) {
+        self.0.fetch_or(outcome.is_err(), Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
-fn run_until(project: &Project, steps: &[Step], passed: &mut Passed, over: &AtomicBool) -> Result<()> {
+/// Runs steps in order, as long as no step of another lane fails.
+pub(crate) fn run_until(project: &Project, steps: &[Step], passed: &mut Passed, over: &Over) -> Result<()> {
+    let outcome = run_steps(project, steps, passed, over);
+    over.note(&outcome);
+    outcome
+}
+
+fn run_steps(project: &Project, steps: &[Step], passed: &mut Passed, over: &Over) -> Result<()> {
     for step in steps {
-        if over.load(Ordering::Relaxed) {
+        if over.is_set() {
             return Ok(());
         }
         println!("\n==> {}", step.name);
@@ -73,35 +86,31 @@ fn run_until(project: &Project, steps: &[Step], passed: &mut Passed, over: &Atom
 
 /// Steps that run beside others.
 pub(crate) struct Lane<'scope> {
-    /// Set by either lane when it fails.
-    is_over: Arc<AtomicBool>,
     log: PathBuf,
     running: ScopedJoinHandle<'scope, (Passed, Result<()>)>,
 }
 
 impl<'scope> Lane<'scope> {
-    /// Starts the steps; cargo writes to the file `log`.
+    /// Starts the steps; their programs have that priority and write to the file `log`.
     pub(crate) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         project: &Project,
         steps: Vec<Step>,
-        log: PathBuf,
+        (log, priority): (PathBuf, Priority),
+        over: &Over,
     ) -> Result<Self> {
         std::fs::write(&log, "").with_context(|| format!("cannot write {}", log.display()))?;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let (over, project) = (Arc::clone(&is_over), project.in_background(log.clone()));
+        let (over, project) = (over.clone(), project.in_background(log.clone(), priority));
         let running = scope.spawn(move || {
             let mut passed = Passed::default();
             let outcome = run_until(&project, &steps, &mut passed, &over);
-            over.fetch_or(outcome.is_err(), Ordering::Relaxed);
             (passed, outcome)
         });
-        Ok(Self { is_over, log, running })
+        Ok(Self { log, running })
     }
 
-    /// Waits for the end of the steps; with `stop` only of the one that runs. Shows what they printed if one failed.
-    pub(crate) fn join(self, passed: &mut Passed, stop: bool) -> Result<()> {
-        self.is_over.fetch_or(stop, Ordering::Relaxed);
+    /// Waits for the end of the steps. Shows what they printed if one failed.
+    pub(crate) fn join(self, passed: &mut Passed) -> Result<()> {
         let joined = self.running.join();
         let (ended, outcome) = joined.map_err(|_| anyhow::anyhow!("the steps beside the tests panicked"))?;
         passed.0.extend(ended.0);
@@ -125,8 +134,9 @@ mod tests {
         Project::locate(None).unwrap()
     }
 
-    fn log(test: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("aqueduct-lanes-{}-{test}", std::process::id()))
+    fn log(test: &str) -> (PathBuf, Priority) {
+        let path = std::env::temp_dir().join(format!("aqueduct-lanes-{}-{test}", std::process::id()));
+        (path, Priority::Low)
     }
 
     const FINE: Step = Step { name: "fine", run: |_| Ok(()) };
@@ -146,29 +156,45 @@ mod tests {
 
     #[test]
     fn a_failure_beside_stops_the_front_and_is_the_outcome() {
-        let mut passed = Passed::default();
+        let (mut passed, over) = (Passed::default(), Over::default());
         let outcome = std::thread::scope(|scope| {
-            let beside = Lane::start(scope, &project(), vec![BROKEN], log("broken")).unwrap();
-            while !beside.is_over.load(Ordering::Relaxed) {
+            let beside = Lane::start(scope, &project(), vec![BROKEN], log("broken"), &over).unwrap();
+            while !over.is_set() {
                 std::thread::yield_now();
             }
-            run_while(&project(), &[FINE], &mut passed, &beside).unwrap();
-            beside.join(&mut passed, false)
+            run_until(&project(), &[FINE], &mut passed, &over).unwrap();
+            beside.join(&mut passed)
         });
-        std::fs::remove_file(log("broken")).unwrap();
+        std::fs::remove_file(log("broken").0).unwrap();
         assert!(outcome.unwrap_err().to_string().contains("`broken`"));
         assert_eq!(names(&passed), Vec::<&str>::new());
     }
 
     #[test]
-    fn both_lanes_count() {
-        let mut passed = Passed::default();
+    fn a_failure_in_front_stops_the_lanes_beside() {
+        let (mut passed, over) = (Passed::default(), Over::default());
         std::thread::scope(|scope| {
-            let beside = Lane::start(scope, &project(), vec![FINE, FINE], log("fine")).unwrap();
-            run_while(&project(), &[FINE], &mut passed, &beside).unwrap();
-            beside.join(&mut passed, false).unwrap();
+            run_until(&project(), &[BROKEN], &mut passed, &over).unwrap_err();
+            let beside = Lane::start(scope, &project(), vec![FINE], log("stopped"), &over).unwrap();
+            beside.join(&mut passed).unwrap();
         });
-        std::fs::remove_file(log("fine")).unwrap();
-        assert_eq!(passed.len(), 3);
+        std::fs::remove_file(log("stopped").0).unwrap();
+        assert_eq!(names(&passed), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn all_lanes_count() {
+        let (mut passed, over) = (Passed::default(), Over::default());
+        std::thread::scope(|scope| {
+            let beside = Lane::start(scope, &project(), vec![FINE, FINE], log("fine"), &over).unwrap();
+            let idle = Lane::start(scope, &project(), vec![FINE], log("idle"), &over).unwrap();
+            run_until(&project(), &[FINE], &mut passed, &over).unwrap();
+            beside.join(&mut passed).unwrap();
+            idle.join(&mut passed).unwrap();
+        });
+        for name in ["fine", "idle"] {
+            std::fs::remove_file(log(name).0).unwrap();
+        }
+        assert_eq!(passed.len(), 4);
     }
 }

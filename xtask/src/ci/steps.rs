@@ -28,17 +28,21 @@ pub(crate) fn first() -> Vec<Step> {
     ]
 }
 
-/// Returns the steps that run what was built.
+/// Returns the step that runs all that was built: tests that wait for real peers beside tests that compute. Its name is that of
+/// its parts.
 pub(crate) fn front() -> Vec<Step> {
-    vec![Step { name: "tests", run: test }]
+    vec![Step { name: "tests interop", run: test_with_peers }]
 }
 
-/// Returns the steps that also need the peers.
-pub(crate) fn with_peers() -> Vec<Step> {
-    vec![Step { name: "interop", run: |project| interop::run(project, &[], false) }]
+/// Returns the steps that the front does at once.
+pub(crate) fn parts_of_front() -> Vec<Step> {
+    vec![
+        Step { name: "tests", run: test },
+        Step { name: "interop", run: |project| interop::run(project, &[], false) },
+    ]
 }
 
-/// Returns the steps that compile or compute without waiting for anything: they leave the processor to the front.
+/// Returns the steps that compile without waiting for anything: they leave the processor to the front.
 pub(crate) fn beside() -> Vec<Step> {
     vec![
         Step { name: "clippy", run: lint },
@@ -46,9 +50,16 @@ pub(crate) fn beside() -> Vec<Step> {
         Step { name: "rustdoc", run: document },
         Step { name: "doctests", run: |project| project.cargo(["test", "--doc"]).args(EVERYTHING).run() },
         Step { name: "features", run: features::check },
+        // An execution of a target has two seconds: with the lowest priority it might not get them.
+        Step { name: "fuzz", run: |project| fuzz::run(project, &Fuzzing::of_ci()) },
+    ]
+}
+
+/// Returns the steps that compute, without a call of cargo that another step would wait for: they leave the processor to all others.
+pub(crate) fn idle() -> Vec<Step> {
+    vec![
         Step { name: "counts", run: bench::check_counts },
         Step { name: "simulation", run: |project| simulate::run(project, &Worlds::of_ci()) },
-        Step { name: "fuzz", run: |project| fuzz::run(project, &Fuzzing::of_ci()) },
     ]
 }
 
@@ -94,4 +105,12 @@ fn test(project: &Project) -> Result<()> {
     }
     let skips = modules.flat_map(|module| ["--skip".to_owned(), module]);
     call.args(["--lib", "--bins", "--tests", "--"]).args(skips).run()
+}
+
+/// Runs all tests at once. Without nextest, one after the other.
+fn test_with_peers(project: &Project) -> Result<()> {
+    if tools::has_nextest(project) {
+        return interop::run_beside_tests(project);
+    }
+    parts_of_front().iter().try_for_each(|step| (step.run)(project))
 }

@@ -47,8 +47,8 @@ pub(crate) fn test_runner(project: &Project) -> Result<Invocation> {
     Ok(project.cargo(["nextest", "run", "--profile", "ci"]).args(programs::selection(project)?))
 }
 
-/// Returns how many tests run side by side where most of them wait for sockets and clocks: two for each core.
+/// Returns how many tests run side by side where most of them wait for sockets and clocks: three for each core.
 pub(crate) fn waiting_threads() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    (2 * cores).to_string()
+    (3 * cores).to_string()
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, Priority};
 use crate::project::Project;
 
 /// The compiler flags that libFuzzer needs.
@@ -143,7 +143,7 @@ fn lead(
             format!("-artifact_prefix={}/crash-{name}-", folder.display()),
         ])
         .env("AQUEDUCT_FUZZ_TARGET", name)
-        .in_background(log.clone())
+        .in_background(log.clone(), Priority::Low)
         .run();
     // A panic message need not be UTF-8.
     let printed = std::fs::read(&log).with_context(|| format!("cannot read {}", log.display()))?;

@@ -1,24 +1,36 @@
-//! Installs the peers of CI's suites while the compiler works, so that the step `interop` finds them.
+//! Installs and prepares the peers of CI's suites while the compiler works, so that the step `interop` finds them.
 //!
 //! Package managers wait for the network, the compiler for the processor: side by side they cost less than one after the other. This
-//! module decides nothing about success: a peer that cannot be installed here is installed again by its suite, which reports the error.
+//! module decides nothing about success: what fails here is tried again by the step, which reports the error.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
 use super::peers::Peers;
-use super::{SUITES, runlog, transports};
-use crate::project::Project;
+use super::{SUITES, prepare_ci, runlog, transports};
+use crate::bench;
+use crate::project::{Project, Variables};
 
 /// Pins below a suite's folder that belong to benches.
 const BENCH: &str = "bench";
 
+/// Installs and prepares the peers of CI. Returns the variables with their locations, or `None` if a suite is not prepared.
+pub(crate) fn prepare(project: &Project) -> Option<Variables> {
+    install(project);
+    let prepared = prepare_ci(project);
+    if let Err(error) = &prepared {
+        println!("    the peers are not prepared yet; the step `interop` tries again: {error:#}");
+    }
+    prepared.ok()
+}
+
 /// Installs every peer that a suite of CI has pinned, and the programs of the distribution.
-pub(crate) fn install(project: &Project) {
+fn install(project: &Project) {
     let suites = SUITES.iter().filter(|suite| !suite.nightly).map(|suite| suite.name);
     let installed = suites.map(|suite| install_suite(project, suite));
-    let machine = [transports::chromium(project.root()), runlog::server(project.root())];
+    let root = project.root();
+    let machine = [transports::chromium(root), runlog::server(root), bench::counter(root)];
     for error in installed.chain(machine.map(|found| found.map(drop))).filter_map(Result::err) {
         println!("    a peer is not installed yet; its suite tries again: {error:#}");
     }

@@ -9,6 +9,7 @@
 //! again. Install scripts of packages are not run. Rust peers are built by cargo, which detects changes itself.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -144,6 +145,9 @@ impl Peers {
     }
 }
 
+/// Whether the lists of the distribution's packages were fetched. It is locked while apt runs: a second one would fail.
+static FETCHED: Mutex<bool> = Mutex::new(false);
+
 /// Installs a package of the distribution if that needs no confirmation: as root, with apt.
 pub(crate) fn debian_package(folder: &Path, package: &str, hint: &'static str) -> Result<()> {
     let user = Invocation::new("id", folder).args(["-u"]).output().unwrap_or_default();
@@ -151,8 +155,12 @@ pub(crate) fn debian_package(folder: &Path, package: &str, hint: &'static str) -
     if user.trim() != "0" || apt().args(["--version"]).output().is_err() {
         return Ok(());
     }
+    let mut fetched = FETCHED.lock().unwrap_or_else(PoisonError::into_inner);
     println!("{package} is not there: installing it");
-    apt().args(["update", "--quiet"]).run()?;
+    if !*fetched {
+        apt().args(["update", "--quiet"]).run()?;
+        *fetched = true;
+    }
     apt().args(["install", "--yes", "--quiet", "--no-install-recommends", package]).run()
 }
 

@@ -77,8 +77,13 @@ impl Peers {
     /// Returns a call of the pip that installs for all environments: an environment with a pip of its own takes seconds more.
     fn pip(&self) -> Result<Invocation> {
         let folder = self.installed.with_file_name("pip");
-        let call = Invocation::new(text(&interpreter(&folder))?, &self.pins)
-            .args(["-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]);
+        let call = Invocation::new(text(&interpreter(&folder))?, &self.pins).args([
+            "-m",
+            "pip",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-input",
+        ]);
         if call.clone().args(["--version"]).output().is_ok_and(|version| version.contains(PIP)) {
             return Ok(call);
         }

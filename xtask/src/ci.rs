@@ -15,6 +15,7 @@ mod builds;
 mod features;
 mod lanes;
 mod steps;
+mod summary;
 mod tools;
 
 pub(crate) use tools::{has_nextest, test_runner, waiting_threads};
@@ -23,8 +24,9 @@ use anyhow::{Result, anyhow, bail};
 
 use crate::interop::{self, programs};
 use crate::project::Project;
-use lanes::{Lane, Passed};
+use lanes::Lane;
 use steps::Step;
+use summary::Summary;
 
 /// The selection of steps.
 #[derive(Debug, clap::Args)]
@@ -42,32 +44,32 @@ pub(crate) struct Tier {
 ///
 /// Returns an error that names the failed step and the command to repeat it.
 pub(crate) fn run(project: &Project, tier: &Tier) -> Result<()> {
-    let mut passed = Passed::default();
+    let mut summary = Summary::default();
     let outcome = if tier.steps.is_empty() {
-        run_all(project, tier.nightly, &mut passed)
+        run_all(project, tier.nightly, &mut summary)
     } else {
-        named(&tier.steps).and_then(|steps| lanes::run(project, &steps, &mut passed))
+        named(&tier.steps).and_then(|steps| lanes::run(project, &steps, &mut summary))
     };
-    passed.print();
+    print!("\n==> summary\n{summary}");
     outcome?;
-    println!("all {} steps passed", passed.len());
+    println!("{}", summary.verdict());
     Ok(())
 }
 
-fn run_all(project: &Project, nightly: bool, passed: &mut Passed) -> Result<()> {
+fn run_all(project: &Project, nightly: bool, summary: &mut Summary) -> Result<()> {
     // Peers are installed beside the steps that compile; the step that needs them waits.
     std::thread::scope(|scope| {
         let peers = scope.spawn(|| interop::ahead::install(project));
-        lanes::run(project, &steps::first(), passed)?;
+        lanes::run(project, &steps::first(), summary)?;
         let built = project.built();
         let beside =
             Lane::start(scope, &built, steps::beside(), programs::listed(project)?.join("beside.log"))?;
-        let front = lanes::run_while(&built, &steps::front(), passed, &beside)
+        let front = lanes::run_while(&built, &steps::front(), summary, &beside)
             .and_then(|()| peers.join().map_err(|_| anyhow!("the installation of the peers panicked")))
-            .and_then(|()| lanes::run_while(&built, &steps::with_peers(), passed, &beside));
-        let outcome = beside.join(passed, front.is_err());
+            .and_then(|()| lanes::run_while(&built, &steps::with_peers(), summary, &beside));
+        let outcome = beside.join(summary, front.is_err());
         front.and(outcome)?;
-        if nightly { lanes::run(project, &steps::nightly(), passed) } else { Ok(()) }
+        if nightly { lanes::run(project, &steps::nightly(), summary) } else { Ok(()) }
     })
 }
 

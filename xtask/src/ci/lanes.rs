@@ -12,42 +12,25 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use super::steps::Step;
+use super::summary::{Skipped, Summary, seconds};
 use crate::project::Project;
 
-/// The steps that passed, and their durations.
-#[derive(Debug, Default)]
-pub(crate) struct Passed(Vec<(&'static str, Duration)>);
-
-impl Passed {
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Prints the steps in the order in which they ended.
-    pub(crate) fn print(&self) {
-        println!("\n==> summary");
-        for (name, took) in &self.0 {
-            println!("  ok      {:>7}  {name}", seconds(*took));
-        }
-    }
-}
-
 /// Runs steps in order.
-pub(crate) fn run(project: &Project, steps: &[Step], passed: &mut Passed) -> Result<()> {
-    run_until(project, steps, passed, &AtomicBool::new(false))
+pub(crate) fn run(project: &Project, steps: &[Step], summary: &mut Summary) -> Result<()> {
+    run_until(project, steps, summary, &AtomicBool::new(false))
 }
 
 /// Runs steps in order, as long as no step of the other lane fails.
 pub(crate) fn run_while(
     project: &Project,
     steps: &[Step],
-    passed: &mut Passed,
+    summary: &mut Summary,
     other: &Lane<'_>,
 ) -> Result<()> {
-    run_until(project, steps, passed, &other.is_over)
+    run_until(project, steps, summary, &other.is_over)
 }
 
-fn run_until(project: &Project, steps: &[Step], passed: &mut Passed, over: &AtomicBool) -> Result<()> {
+fn run_until(project: &Project, steps: &[Step], summary: &mut Summary, over: &AtomicBool) -> Result<()> {
     for step in steps {
         if over.load(Ordering::Relaxed) {
             return Ok(());
@@ -56,19 +39,29 @@ fn run_until(project: &Project, steps: &[Step], passed: &mut Passed, over: &Atom
         let started = Instant::now();
         let outcome = (step.run)(project);
         let took = started.elapsed();
-        if let Err(error) = outcome {
-            eprintln!("\nerror: {error:#}");
-            bail!(
-                "step `{}` failed after {}; repeat it with:\n\n    cargo xtask test {}\n",
-                step.name,
-                seconds(took),
-                step.name
-            );
+        let skipped =
+            outcome.map_or_else(|error| explain(step.name, took, error).map(Some), |()| Ok(None))?;
+        if skipped.is_none() {
+            println!("    {} took {}", step.name, seconds(took));
         }
-        println!("    {} took {}", step.name, seconds(took));
-        passed.0.push((step.name, took));
+        summary.add(step.name, took, skipped);
     }
     Ok(())
+}
+
+/// Prints why a step did not pass. Returns the reason if the step was skipped, and an error if it failed.
+fn explain(name: &str, took: Duration, error: anyhow::Error) -> Result<Skipped> {
+    match error.downcast::<Skipped>() {
+        Ok(reason) => {
+            println!("    {name} is skipped: {reason}");
+            Ok(reason)
+        }
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            let took = seconds(took);
+            bail!("step `{name}` failed after {took}; repeat it with:\n\n    cargo xtask test {name}\n")
+        }
+    }
 }
 
 /// Steps that run beside others.
@@ -76,7 +69,7 @@ pub(crate) struct Lane<'scope> {
     /// Set by either lane when it fails.
     is_over: Arc<AtomicBool>,
     log: PathBuf,
-    running: ScopedJoinHandle<'scope, (Passed, Result<()>)>,
+    running: ScopedJoinHandle<'scope, (Summary, Result<()>)>,
 }
 
 impl<'scope> Lane<'scope> {
@@ -91,30 +84,26 @@ impl<'scope> Lane<'scope> {
         let is_over = Arc::new(AtomicBool::new(false));
         let (over, project) = (Arc::clone(&is_over), project.in_background(log.clone()));
         let running = scope.spawn(move || {
-            let mut passed = Passed::default();
-            let outcome = run_until(&project, &steps, &mut passed, &over);
+            let mut summary = Summary::default();
+            let outcome = run_until(&project, &steps, &mut summary, &over);
             over.fetch_or(outcome.is_err(), Ordering::Relaxed);
-            (passed, outcome)
+            (summary, outcome)
         });
         Ok(Self { is_over, log, running })
     }
 
     /// Waits for the end of the steps; with `stop` only of the one that runs. Shows what they printed if one failed.
-    pub(crate) fn join(self, passed: &mut Passed, stop: bool) -> Result<()> {
+    pub(crate) fn join(self, summary: &mut Summary, stop: bool) -> Result<()> {
         self.is_over.fetch_or(stop, Ordering::Relaxed);
         let joined = self.running.join();
         let (ended, outcome) = joined.map_err(|_| anyhow::anyhow!("the steps beside the tests panicked"))?;
-        passed.0.extend(ended.0);
+        summary.extend(ended);
         if outcome.is_err() {
             let printed = std::fs::read(&self.log).unwrap_or_default();
             eprintln!("\n==> {}\n{}", self.log.display(), String::from_utf8_lossy(&printed));
         }
         outcome
     }
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:.1}s", time.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -130,45 +119,56 @@ mod tests {
     }
 
     const FINE: Step = Step { name: "fine", run: |_| Ok(()) };
+    const LACKING: Step =
+        Step { name: "lacking", run: |_| Err(Skipped("no tool: `install it`".to_owned()).into()) };
     const BROKEN: Step = Step { name: "broken", run: |_| bail!("no") };
 
-    fn names(passed: &Passed) -> Vec<&str> {
-        passed.0.iter().map(|(name, _)| *name).collect()
+    fn names(summary: &Summary) -> Vec<&str> {
+        summary.passed().collect()
     }
 
     #[test]
     fn the_first_failure_is_named_and_is_the_end() {
-        let mut passed = Passed::default();
-        let error = run(&project(), &[FINE, BROKEN, FINE], &mut passed).unwrap_err().to_string();
+        let mut summary = Summary::default();
+        let error = run(&project(), &[FINE, BROKEN, FINE], &mut summary).unwrap_err().to_string();
         assert!(error.contains("cargo xtask test broken"), "{error}");
-        assert_eq!(names(&passed), ["fine"]);
+        assert_eq!(names(&summary), ["fine"]);
+    }
+
+    #[test]
+    fn a_step_without_its_tool_is_skipped_and_the_next_one_runs() {
+        let mut summary = Summary::default();
+        run(&project(), &[LACKING, FINE], &mut summary).unwrap();
+        assert_eq!(names(&summary), ["fine"]);
+        assert_eq!(summary.verdict(), "1 steps passed, 1 skipped: lacking");
+        assert!(summary.to_string().contains("lacking: no tool: `install it`"), "{summary}");
     }
 
     #[test]
     fn a_failure_beside_stops_the_front_and_is_the_outcome() {
-        let mut passed = Passed::default();
+        let mut summary = Summary::default();
         let outcome = std::thread::scope(|scope| {
             let beside = Lane::start(scope, &project(), vec![BROKEN], log("broken")).unwrap();
             while !beside.is_over.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
-            run_while(&project(), &[FINE], &mut passed, &beside).unwrap();
-            beside.join(&mut passed, false)
+            run_while(&project(), &[FINE], &mut summary, &beside).unwrap();
+            beside.join(&mut summary, false)
         });
         std::fs::remove_file(log("broken")).unwrap();
         assert!(outcome.unwrap_err().to_string().contains("`broken`"));
-        assert_eq!(names(&passed), Vec::<&str>::new());
+        assert_eq!(names(&summary), Vec::<&str>::new());
     }
 
     #[test]
     fn both_lanes_count() {
-        let mut passed = Passed::default();
+        let mut summary = Summary::default();
         std::thread::scope(|scope| {
             let beside = Lane::start(scope, &project(), vec![FINE, FINE], log("fine")).unwrap();
-            run_while(&project(), &[FINE], &mut passed, &beside).unwrap();
-            beside.join(&mut passed, false).unwrap();
+            run_while(&project(), &[FINE], &mut summary, &beside).unwrap();
+            beside.join(&mut summary, false).unwrap();
         });
         std::fs::remove_file(log("fine")).unwrap();
-        assert_eq!(passed.len(), 3);
+        assert_eq!(names(&summary).len(), 3);
     }
 }

@@ -82,11 +82,19 @@ pub(super) fn check_oldest(project: &Project) -> Result<()> {
     call.run()
 }
 
-/// Checks licences, sources and known vulnerabilities of dependencies.
+/// Checks licences and sources of dependencies, and that no banned crate is among them.
 pub(super) fn check_dependencies(project: &Project) -> Result<()> {
     has_tool(project, "cargo-deny")?;
-    // The database of vulnerabilities is fetched by hand, where the machine may fetch it.
     project.cargo(["deny", "--offline", "check", "bans", "licenses", "sources"]).run()
+}
+
+/// Checks dependencies for known vulnerabilities, by the database of RustSec.
+pub(super) fn check_advisories(project: &Project) -> Result<()> {
+    has_tool(project, "cargo-deny")?;
+    if project.cargo(["deny", "fetch", "db"]).output().is_err() {
+        bail!(Skipped("the database of vulnerabilities cannot be fetched: `cargo deny fetch db`".to_owned()));
+    }
+    project.cargo(["deny", "check", "advisories"]).run()
 }
 
 /// The variable with the revision that public items are compared with, instead of the last release.

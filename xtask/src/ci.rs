@@ -16,6 +16,7 @@ mod builds;
 mod features;
 mod lanes;
 mod steps;
+mod summary;
 mod tools;
 
 pub(crate) use tools::{has_nextest, test_runner, waiting_threads};
@@ -25,8 +26,9 @@ use anyhow::{Result, bail};
 use crate::interop::{self, programs};
 use crate::invocation::Priority;
 use crate::project::Project;
-use lanes::{Lane, Over, Passed};
+use lanes::{Lane, Over};
 use steps::Step;
+use summary::Summary;
 
 /// The selection of steps.
 #[derive(Debug, clap::Args)]
@@ -44,33 +46,33 @@ pub(crate) struct Tier {
 ///
 /// Returns an error that names the failed step and the command to repeat it.
 pub(crate) fn run(project: &Project, tier: &Tier) -> Result<()> {
-    let mut passed = Passed::default();
+    let mut summary = Summary::default();
     let outcome = if tier.steps.is_empty() {
-        run_all(project, tier.nightly, &mut passed)
+        run_all(project, tier.nightly, &mut summary)
     } else {
-        named(&tier.steps).and_then(|steps| lanes::run(project, &steps, &mut passed))
+        named(&tier.steps).and_then(|steps| lanes::run(project, &steps, &mut summary))
     };
-    passed.print();
+    print!("\n==> summary\n{summary}");
     outcome?;
-    println!("all {} steps passed", passed.len());
+    println!("{}", summary.verdict());
     Ok(())
 }
 
-fn run_all(project: &Project, nightly: bool, passed: &mut Passed) -> Result<()> {
+fn run_all(project: &Project, nightly: bool, summary: &mut Summary) -> Result<()> {
     // Peers are prepared beside the steps that compile; the step that needs them waits.
     std::thread::scope(|scope| {
         let peers = scope.spawn(|| interop::ahead::prepare(project));
-        lanes::run(project, &steps::first(), passed)?;
+        lanes::run(project, &steps::first(), summary)?;
         let (built, over, logs) = (project.built(), Over::default(), programs::listed(project)?);
         let lane =
             |steps, log, priority| Lane::start(scope, &built, steps, (logs.join(log), priority), &over);
         let beside = lane(steps::beside(), "beside.log", Priority::Low)?;
         let idle = lane(steps::idle(), "idle.log", Priority::Lowest)?;
         let built = built.with_peers(peers.join().ok().flatten());
-        let front = lanes::run_until(&built, &steps::front(), passed, &over);
-        let (beside, idle) = (beside.join(passed), idle.join(passed));
+        let front = lanes::run_until(&built, &steps::front(), summary, &over);
+        let (beside, idle) = (beside.join(summary), idle.join(summary));
         front.and(beside).and(idle)?;
-        if nightly { lanes::run(project, &steps::nightly(), passed) } else { Ok(()) }
+        if nightly { lanes::run(project, &steps::nightly(), summary) } else { Ok(()) }
     })
 }
 

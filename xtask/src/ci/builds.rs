@@ -1,13 +1,14 @@
 //! Builds that check further properties of the libraries: without an operating system, with the oldest compiler, with allowed
 //! dependencies only, and without breaking changes.
 //!
-//! Each needs a tool that a machine may lack. A missing tool is named with the command that installs it, and the step is
-//! skipped.
+//! Each needs a tool that a machine may lack. The step is then [`Skipped`], with the name of the tool and the command that
+//! installs it.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use super::summary::Skipped;
 use crate::interop::{EVERYTHING, peers};
 use crate::invocation::Invocation;
 use crate::project::Project;
@@ -28,8 +29,7 @@ pub(super) fn check_wasm(project: &Project) -> Result<()> {
     } else if let Some(cargo) = debian_cargo(project)? {
         cargo
     } else {
-        println!("    the target {WASM} is not installed: `rustup target add {WASM}`");
-        return Ok(());
+        bail!(Skipped(format!("the target {WASM} is not installed: `rustup target add {WASM}`")));
     };
     let packages = SANS_IO.iter().flat_map(|name| ["--package", name]);
     let call =
@@ -70,10 +70,8 @@ pub(super) fn check_oldest(project: &Project) -> Result<()> {
     let Some(version) = version else { bail!("Cargo.toml names no `workspace.package.rust-version`") };
     let rustup = |args: &[&str]| Invocation::new("rustup", project.root()).args(args.to_vec());
     if rustup(&["run", version, "cargo", "--version"]).output().is_err() {
-        println!(
-            "    Rust {version} is not installed: `rustup toolchain install {version} --profile minimal`"
-        );
-        return Ok(());
+        let remedy = format!("rustup toolchain install {version} --profile minimal");
+        bail!(Skipped(format!("Rust {version} is not installed: `{remedy}`")));
     }
     let target = project.metadata()?.target_directory()?.join("oldest");
     let newer = NEWER.iter().flat_map(|name| ["--exclude", name]);
@@ -84,31 +82,62 @@ pub(super) fn check_oldest(project: &Project) -> Result<()> {
     call.run()
 }
 
-/// Checks licences, sources and known vulnerabilities of dependencies.
+/// Checks licences and sources of dependencies, and that no banned crate is among them.
 pub(super) fn check_dependencies(project: &Project) -> Result<()> {
-    if !project.root().join("deny.toml").exists() || project.cargo(["deny", "--version"]).output().is_err() {
-        println!(
-            "    cargo-deny is not installed, or there is no deny.toml: `cargo install --locked cargo-deny`"
-        );
-        return Ok(());
-    }
-    // The database of vulnerabilities is fetched by hand, where the machine may fetch it.
+    has_tool(project, "cargo-deny")?;
     project.cargo(["deny", "--offline", "check", "bans", "licenses", "sources"]).run()
 }
 
-/// Compares the public items of the libraries with those of the last release.
+/// Checks dependencies for known vulnerabilities, by the database of `RustSec`.
+pub(super) fn check_advisories(project: &Project) -> Result<()> {
+    has_tool(project, "cargo-deny")?;
+    if project.cargo(["deny", "fetch", "db"]).output().is_err() {
+        bail!(Skipped("the database of vulnerabilities cannot be fetched: `cargo deny fetch db`".to_owned()));
+    }
+    project.cargo(["deny", "check", "advisories"]).run()
+}
+
+/// The variable with the revision that public items are compared with, instead of the last release.
+const BASELINE: &str = "AQUEDUCT_SEMVER_BASELINE";
+
+/// Compares the public items of the libraries with those of the last release, or of the revision in [`BASELINE`].
 pub(super) fn check_semver(project: &Project) -> Result<()> {
+    let Some(baseline) = std::env::var(BASELINE).ok().or_else(|| last_release(project)) else {
+        bail!(Skipped(format!("no release to compare with (no tag `v*`): name a revision in {BASELINE}")));
+    };
+    has_tool(project, "cargo-semver-checks")?;
+    project.cargo(["semver-checks", "--baseline-rev", &baseline]).run()
+}
+
+/// Returns the tag of the last release, if there is one.
+fn last_release(project: &Project) -> Option<String> {
     // By version: in alphabetical order `v0.10.0` comes before `v0.9.0`.
     let sorted = ["tag", "--list", "v*", "--sort=version:refname"];
-    let tags = Invocation::new("git", project.root()).args(sorted).output();
-    let tags = tags.unwrap_or_default();
-    let Some(last) = tags.lines().next_back() else {
-        println!("    there is no release yet (no tag `v*`): nothing to compare with");
-        return Ok(());
-    };
-    if project.cargo(["semver-checks", "--version"]).output().is_err() {
-        println!("    cargo-semver-checks is not installed: `cargo install --locked cargo-semver-checks`");
-        return Ok(());
+    let tags = Invocation::new("git", project.root()).args(sorted).output().ok()?;
+    tags.lines().next_back().map(str::to_owned)
+}
+
+/// Checks that a subcommand of cargo is installed.
+fn has_tool(project: &Project, package: &str) -> Result<()> {
+    let command = package.trim_start_matches("cargo-");
+    if project.cargo([command, "--version"]).output().is_err() {
+        bail!(Skipped(format!("{package} is not installed: `cargo install --locked {package}`")));
     }
-    project.cargo(["semver-checks", "--baseline-rev", last]).run()
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_is_named_with_the_command_that_installs_it() {
+        let project = Project::locate(None).unwrap();
+        let error = has_tool(&project, "cargo-no-such-tool").unwrap_err();
+        let reason = error.downcast::<Skipped>().unwrap().to_string();
+        assert_eq!(
+            reason,
+            "cargo-no-such-tool is not installed: `cargo install --locked cargo-no-such-tool`"
+        );
+    }
 }

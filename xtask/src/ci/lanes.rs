@@ -12,30 +12,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use super::steps::Step;
+use super::summary::{Skipped, Summary, seconds};
 use crate::invocation::Priority;
 use crate::project::Project;
 
-/// The steps that passed, and their durations.
-#[derive(Debug, Default)]
-pub(crate) struct Passed(Vec<(&'static str, Duration)>);
-
-impl Passed {
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Prints the steps in the order in which they ended.
-    pub(crate) fn print(&self) {
-        println!("\n==> summary");
-        for (name, took) in &self.0 {
-            println!("  ok      {:>7}  {name}", seconds(*took));
-        }
-    }
-}
-
 /// Runs steps in order.
-pub(crate) fn run(project: &Project, steps: &[Step], passed: &mut Passed) -> Result<()> {
-    run_until(project, steps, passed, &Over::default())
+pub(crate) fn run(project: &Project, steps: &[Step], summary: &mut Summary) -> Result<()> {
+    run_until(project, steps, summary, &Over::default())
 }
 
 /// Set when a step of any lane has failed: no lane begins another step then.
@@ -54,13 +37,13 @@ impl Over {
 }
 
 /// Runs steps in order, as long as no step of another lane fails.
-pub(crate) fn run_until(project: &Project, steps: &[Step], passed: &mut Passed, over: &Over) -> Result<()> {
-    let outcome = run_steps(project, steps, passed, over);
+pub(crate) fn run_until(project: &Project, steps: &[Step], summary: &mut Summary, over: &Over) -> Result<()> {
+    let outcome = run_steps(project, steps, summary, over);
     over.note(&outcome);
     outcome
 }
 
-fn run_steps(project: &Project, steps: &[Step], passed: &mut Passed, over: &Over) -> Result<()> {
+fn run_steps(project: &Project, steps: &[Step], summary: &mut Summary, over: &Over) -> Result<()> {
     for step in steps {
         if over.is_set() {
             return Ok(());
@@ -69,25 +52,35 @@ fn run_steps(project: &Project, steps: &[Step], passed: &mut Passed, over: &Over
         let started = Instant::now();
         let outcome = (step.run)(project);
         let took = started.elapsed();
-        if let Err(error) = outcome {
-            eprintln!("\nerror: {error:#}");
-            bail!(
-                "step `{}` failed after {}; repeat it with:\n\n    cargo xtask test {}\n",
-                step.name,
-                seconds(took),
-                step.name
-            );
+        let skipped =
+            outcome.map_or_else(|error| explain(step.name, took, error).map(Some), |()| Ok(None))?;
+        if skipped.is_none() {
+            println!("    {} took {}", step.name, seconds(took));
         }
-        println!("    {} took {}", step.name, seconds(took));
-        passed.0.push((step.name, took));
+        summary.add(step.name, took, skipped);
     }
     Ok(())
+}
+
+/// Prints why a step did not pass. Returns the reason if the step was skipped, and an error if it failed.
+fn explain(name: &str, took: Duration, error: anyhow::Error) -> Result<Skipped> {
+    match error.downcast::<Skipped>() {
+        Ok(reason) => {
+            println!("    {name} is skipped: {reason}");
+            Ok(reason)
+        }
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            let took = seconds(took);
+            bail!("step `{name}` failed after {took}; repeat it with:\n\n    cargo xtask test {name}\n")
+        }
+    }
 }
 
 /// Steps that run beside others.
 pub(crate) struct Lane<'scope> {
     log: PathBuf,
-    running: ScopedJoinHandle<'scope, (Passed, Result<()>)>,
+    running: ScopedJoinHandle<'scope, (Summary, Result<()>)>,
 }
 
 impl<'scope> Lane<'scope> {
@@ -102,28 +95,24 @@ impl<'scope> Lane<'scope> {
         std::fs::write(&log, "").with_context(|| format!("cannot write {}", log.display()))?;
         let (over, project) = (over.clone(), project.in_background(log.clone(), priority));
         let running = scope.spawn(move || {
-            let mut passed = Passed::default();
-            let outcome = run_until(&project, &steps, &mut passed, &over);
-            (passed, outcome)
+            let mut summary = Summary::default();
+            let outcome = run_until(&project, &steps, &mut summary, &over);
+            (summary, outcome)
         });
         Ok(Self { log, running })
     }
 
     /// Waits for the end of the steps. Shows what they printed if one failed.
-    pub(crate) fn join(self, passed: &mut Passed) -> Result<()> {
+    pub(crate) fn join(self, summary: &mut Summary) -> Result<()> {
         let joined = self.running.join();
         let (ended, outcome) = joined.map_err(|_| anyhow::anyhow!("the steps beside the tests panicked"))?;
-        passed.0.extend(ended.0);
+        summary.extend(ended);
         if outcome.is_err() {
             let printed = std::fs::read(&self.log).unwrap_or_default();
             eprintln!("\n==> {}\n{}", self.log.display(), String::from_utf8_lossy(&printed));
         }
         outcome
     }
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:.1}s", time.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -140,61 +129,72 @@ mod tests {
     }
 
     const FINE: Step = Step { name: "fine", run: |_| Ok(()) };
+    const LACKING: Step =
+        Step { name: "lacking", run: |_| Err(Skipped("no tool: `install it`".to_owned()).into()) };
     const BROKEN: Step = Step { name: "broken", run: |_| bail!("no") };
 
-    fn names(passed: &Passed) -> Vec<&str> {
-        passed.0.iter().map(|(name, _)| *name).collect()
+    fn names(summary: &Summary) -> Vec<&str> {
+        summary.passed().collect()
     }
 
     #[test]
     fn the_first_failure_is_named_and_is_the_end() {
-        let mut passed = Passed::default();
-        let error = run(&project(), &[FINE, BROKEN, FINE], &mut passed).unwrap_err().to_string();
+        let mut summary = Summary::default();
+        let error = run(&project(), &[FINE, BROKEN, FINE], &mut summary).unwrap_err().to_string();
         assert!(error.contains("cargo xtask test broken"), "{error}");
-        assert_eq!(names(&passed), ["fine"]);
+        assert_eq!(names(&summary), ["fine"]);
+    }
+
+    #[test]
+    fn a_step_without_its_tool_is_skipped_and_the_next_one_runs() {
+        let mut summary = Summary::default();
+        run(&project(), &[LACKING, FINE], &mut summary).unwrap();
+        assert_eq!(names(&summary), ["fine"]);
+        assert_eq!(summary.verdict(), "1 steps passed, 1 skipped: lacking");
+        assert!(summary.to_string().contains("lacking: no tool: `install it`"), "{summary}");
     }
 
     #[test]
     fn a_failure_beside_stops_the_front_and_is_the_outcome() {
-        let (mut passed, over) = (Passed::default(), Over::default());
+        let (mut summary, over) = (Summary::default(), Over::default());
         let outcome = std::thread::scope(|scope| {
             let beside = Lane::start(scope, &project(), vec![BROKEN], log("broken"), &over).unwrap();
             while !over.is_set() {
                 std::thread::yield_now();
             }
-            run_until(&project(), &[FINE], &mut passed, &over).unwrap();
-            beside.join(&mut passed)
+            run_until(&project(), &[FINE], &mut summary, &over).unwrap();
+            beside.join(&mut summary)
         });
         std::fs::remove_file(log("broken").0).unwrap();
         assert!(outcome.unwrap_err().to_string().contains("`broken`"));
-        assert_eq!(names(&passed), Vec::<&str>::new());
+        assert_eq!(names(&summary), Vec::<&str>::new());
     }
 
     #[test]
     fn a_failure_in_front_stops_the_lanes_beside() {
-        let (mut passed, over) = (Passed::default(), Over::default());
+        let (mut summary, over) = (Summary::default(), Over::default());
         std::thread::scope(|scope| {
-            run_until(&project(), &[BROKEN], &mut passed, &over).unwrap_err();
+            run_until(&project(), &[BROKEN], &mut summary, &over).unwrap_err();
             let beside = Lane::start(scope, &project(), vec![FINE], log("stopped"), &over).unwrap();
-            beside.join(&mut passed).unwrap();
+            beside.join(&mut summary).unwrap();
         });
         std::fs::remove_file(log("stopped").0).unwrap();
-        assert_eq!(names(&passed), Vec::<&str>::new());
+        assert_eq!(names(&summary), Vec::<&str>::new());
     }
 
     #[test]
     fn all_lanes_count() {
-        let (mut passed, over) = (Passed::default(), Over::default());
+        let (mut summary, over) = (Summary::default(), Over::default());
         std::thread::scope(|scope| {
             let beside = Lane::start(scope, &project(), vec![FINE, FINE], log("fine"), &over).unwrap();
             let idle = Lane::start(scope, &project(), vec![FINE], log("idle"), &over).unwrap();
-            run_until(&project(), &[FINE], &mut passed, &over).unwrap();
-            beside.join(&mut passed).unwrap();
-            idle.join(&mut passed).unwrap();
+            run_until(&project(), &[FINE], &mut summary, &over).unwrap();
+            beside.join(&mut summary).unwrap();
+            idle.join(&mut summary).unwrap();
         });
         for name in ["fine", "idle"] {
             std::fs::remove_file(log(name).0).unwrap();
         }
-        assert_eq!(passed.len(), 4);
+        assert_eq!(names(&summary).len(), 4);
     }
 }

@@ -69,6 +69,7 @@ pub(crate) fn nightly() -> Vec<Step> {
         Step { name: "wasm", run: builds::check_wasm },
         Step { name: "oldest-compiler", run: builds::check_oldest },
         Step { name: "dependencies", run: builds::check_dependencies },
+        Step { name: "advisories", run: builds::check_advisories },
         Step { name: "semver", run: builds::check_semver },
         Step { name: "more-worlds", run: |project| simulate::run(project, &Worlds::of_the_night()) },
         Step { name: "more-fuzz", run: |project| fuzz::run(project, &Fuzzing::of_the_night()) },

@@ -60,9 +60,9 @@ aqueduct_core::with_defaults! {
         /// a batch waiting. No byte is lost, and the number is that of the last. 0 disables it, for readers that count
         /// events; 4 KiB is much for a network and little for a human.
         pub merge_bytes: usize = 0,
-        /// The read buffer, allocated for every connection: there are many idle connections with small requests. Servers
-        /// that mostly receive large payloads save system calls with more.
-        pub read_buffer: usize = 2 * 1024,
+        /// The read buffer, allocated for every connection: there are many idle connections with small requests. One segment
+        /// of TCP in a frame of Ethernet. Servers that mostly receive large payloads save system calls with more.
+        pub read_buffer: usize = 1_460,
     }
 }
 

@@ -45,9 +45,11 @@ pub fn hash_bytes(mut hash: u64, bytes: &[u8]) -> u64 {
     hash
 }
 
-/// Returns the hash of a complete text, for use as a key.
+/// Returns the hash of a complete text, for use as a key in memory. By words: 70 instructions for an id of 36 bytes, where
+/// [`hash_bytes`] needs 170.
 pub fn hash_text(text: &str) -> u64 {
-    hash_bytes(0, text.as_bytes())
+    // With the length, so that zero bytes at the end count.
+    mix(TextHash::of(text), text.len() as u64)
 }
 
 /// A hash of text that arrives in pieces.
@@ -95,6 +97,16 @@ impl TextHash {
     /// Returns the hash of the text so far.
     fn finish(self) -> u64 {
         if self.tail_bits == 0 { self.words } else { mix(self.words, self.tail) }
+    }
+}
+
+/// As [`str::trim_end`], for texts that mostly end in ASCII, which needs no decoding of characters.
+fn trim_end(text: &str) -> &str {
+    let text = text.trim_ascii_end();
+    match text.as_bytes().last() {
+        // The only white space in ASCII that `trim_ascii_end` leaves is the vertical tab.
+        Some(0x0B | 0x80..) => text.trim_end(),
+        _ => text,
     }
 }
 
@@ -158,7 +170,7 @@ impl Fingerprint {
     pub fn push(&mut self, delta: &str) {
         self.len += delta.len();
         let rest = if self.body_len == 0 { delta.trim_start() } else { delta };
-        let body = rest.trim_end();
+        let body = trim_end(rest);
         if body.is_empty() {
             // White space before the body is skipped, so only white space after it is counted.
             self.trail_len += rest.len();
@@ -168,8 +180,9 @@ impl Fingerprint {
             self.body_hash = self.running_hash.finish();
             self.trail_len = rest.len() - body.len();
         }
-        let trail = rest.get(body.len()..).unwrap_or_default();
-        self.running_hash.push(trail);
+        if body.len() < rest.len() {
+            self.running_hash.push(rest.get(body.len()..).unwrap_or_default());
+        }
     }
 
     /// Returns the length and hash of the text without surrounding white space. Equal for equal texts.

@@ -162,9 +162,10 @@ impl IdMint {
 
     /// Returns the next id.
     pub fn mint(&mut self) -> String {
-        let id = format!("{}/{}", self.scope, self.next);
+        let ordinal = self.next.to_string();
         self.next += 1;
-        id
+        // Every block has one: joining costs half of `format!`, and leaves no room that a shared text would have to return.
+        [self.scope.as_str(), "/", &ordinal].concat()
     }
 
     /// Returns `true` if `id` has the form of an id of this run. A source's id of this form must not be emitted unchanged.

@@ -157,6 +157,13 @@ impl Decoder {
 
     fn poll_lines(&mut self) -> Option<Result<Event, DecodeError>> {
         loop {
+            if self.lines.skip_empty_line() {
+                self.seen_first_line = true;
+                match self.end_event(true) {
+                    Some(event) => return Some(Ok(event)),
+                    None => continue,
+                }
+            }
             let (line, position) = match self.lines.next(self.limits.line) {
                 Ok(Some(found)) => found,
                 Ok(None) if self.lines.ended => return self.take_last().map(Ok),
@@ -294,6 +301,10 @@ enum Field {
 /// Returns the field of a line and the position of its value. One space after the colon is not part of the value; a line
 /// without a colon is a name with an empty value.
 fn split_field(line: &[u8]) -> (Field, usize) {
+    // Most lines: no search for the colon.
+    if let Some(value) = line.strip_prefix(b"data:") {
+        return (Field::Data, line.len() - value.strip_prefix(b" ").unwrap_or(value).len());
+    }
     let colon = memchr(b':', line).unwrap_or(line.len());
     let (name, rest) = line.split_at(colon);
     let field = match name {

@@ -33,6 +33,16 @@ impl Lines {
         }
     }
 
+    /// Skips an empty line that ends with LF, without a search for its end. Returns `false`, without effect, if the next
+    /// line is another one.
+    pub(super) fn skip_empty_line(&mut self) -> bool {
+        let is_empty = self.rest.first() == Some(&b'\n') && self.cut.is_empty() && !self.skip_lf;
+        if is_empty {
+            self.skip();
+        }
+        is_empty
+    }
+
     /// Returns the next line without its end, and its position.
     pub(super) fn next(&mut self, limit: usize) -> Result<Option<(Bytes, u64)>, DecodeError> {
         if self.skip_lf && !self.rest.is_empty() {

@@ -14,6 +14,8 @@
 //! The first chunk decides the kind of an artifact (`memory::Kind`). `append: false` on a known artifact replaces its
 //! text, and the stream machine shows the difference; `append: true` on an unknown one creates it.
 
+use std::borrow::Cow;
+
 use aqueduct_core::fingerprint::Relation;
 use aqueduct_core::{ByteString, Channel, ContentBlock, Metadata, Mode, Source, Track};
 
@@ -26,7 +28,7 @@ use super::status::joined_text;
 use super::{Decoder, metadata};
 use crate::config::SubAgents;
 use crate::recognise::Sign;
-use crate::wire::{Artifact, ArtifactUpdate, Content, Part};
+use crate::wire::{Artifact, ArtifactUpdate, Content, Part, Text};
 
 /// How an artifact arrived.
 #[derive(Clone, Copy)]
@@ -225,7 +227,7 @@ impl Decoder {
             && !words.is_empty()
         {
             incoming.artifact.parts.retain(|part| part.as_text().is_none());
-            incoming.artifact.parts.insert(0, Part::text(held_back.unwrap_or(words)));
+            incoming.artifact.parts.insert(0, Part::text(Text(held_back.map_or(words, Cow::Owned))));
             self.memory.artifacts.shift_remove(&*incoming.id);
             return self.whole_words_apart(incoming, Channel::Answer, sink);
         }

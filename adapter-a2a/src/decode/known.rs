@@ -15,16 +15,17 @@
 //! it is a text of a task that works, with one part of plain text, and nothing that has an effect of its own beside
 //! it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use aqueduct_core::{Metadata, Source, SourceEvent};
 
 use super::sink::Sink;
-use super::speech::StatusText;
+use super::speech::{Framework, StatusText};
 use super::{Decoder, metadata, shared};
 use crate::mark::Mark;
 use crate::wire::template::{Hole, HoleKind, Template};
-use crate::wire::{Frame, Message, Part, Raw, StateClass, StreamItem, TaskState, Text, time};
+use crate::wire::{Frame, Message, Part, Raw, StateClass, StreamItem, TaskState, Text};
 
 /// Templates that are known at once: an agent and one of its sub-agents may speak in turns.
 const KNOWN: usize = 2;
@@ -50,16 +51,45 @@ pub(super) struct Shape {
 }
 
 /// What is decoded of a frame beside its holes.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Fixed {
     /// Set for a message that is not a status.
     is_bare: bool,
-    /// The metadata of the message.
-    own: Option<Raw<'static>>,
+    /// The metadata of the message, as JSON text and parsed.
+    raw: Option<Raw<'static>>,
+    own: Option<Arc<Metadata>>,
     /// The metadata of the event.
     beside: Option<Arc<Metadata>>,
+    /// The framework that the metadata name.
+    framework: Framework<'static>,
     /// The sub-agent whose text it is.
     speaker: Option<Source>,
+}
+
+impl Fixed {
+    /// Returns the text that a frame has between these.
+    fn with<'a>(
+        &'a self,
+        text: Cow<'a, str>,
+        message_id: Cow<'a, str>,
+        time: Cow<'a, str>,
+    ) -> StatusText<'a> {
+        let message = Message {
+            message_id: Text(message_id),
+            parts: vec![Part::text(Text(text))],
+            metadata: self.raw.as_ref().map(Raw::borrowed),
+            ..Message::default()
+        };
+        StatusText {
+            message,
+            own: self.own.clone(),
+            beside: self.beside.clone(),
+            framework: self.framework.borrowed(),
+            time: Text(time),
+            live: true,
+            is_bare: self.is_bare,
+        }
+    }
 }
 
 impl Decoder {
@@ -69,28 +99,29 @@ impl Decoder {
         if self.known.0.is_empty() || self.settled.is_some() || self.unread.is_some() {
             return false;
         }
-        let of = |shape: &Shape| Some((shape.template.read::<ROLES>(frame.data)?, shape.fixed.clone()));
-        let Some((places, fixed)) = self.known.0.iter().find_map(of) else { return false };
         // An `event: error` is one whatever its payload looks like.
         if frame.event == Some("error") {
             return false;
         }
-        let [Some(text), Some(message_id), Some(time)] = places.map(|place| place.text(frame.data)) else {
+        // Moved out and back, so that a text can borrow what is fixed.
+        let known = std::mem::take(&mut self.known);
+        let mut sink = Sink::new(frame.data, out);
+        let is_known = known.0.iter().any(|shape| self.handle_shape(shape, frame.data, &mut sink));
+        self.known = known;
+        is_known
+    }
+
+    /// Handles a frame if it is of that shape. Returns `false`, without effect, if it is not.
+    fn handle_shape(&mut self, shape: &Shape, data: &str, sink: &mut Sink<'_>) -> bool {
+        let Some(contents) = shape.template.read::<ROLES>(data) else { return false };
+        let [Some(text), Some(message_id), Some(time)] = contents.map(|content| content.text(data)) else {
             return false;
         };
-        let message = Message {
-            message_id: Text(message_id),
-            parts: vec![Part::text(Text(text))],
-            metadata: fixed.own,
-            ..Message::default()
-        };
-        let mut sink = Sink::new(frame.data, out);
-        if fixed.is_bare {
-            self.message_on_task(message, &mut sink);
+        let mut status_text = shape.fixed.with(text, message_id, time);
+        if status_text.is_bare {
+            self.message_on_task(&mut status_text, sink);
         } else {
-            let at = time::parse(&time);
-            let status_text = StatusText { message, beside: fixed.beside, at, live: true, is_bare: false };
-            self.work_on(Some(status_text), fixed.speaker, &mut sink);
+            self.work_on(Some(&mut status_text), shape.fixed.speaker.clone(), sink);
         }
         true
     }
@@ -125,8 +156,10 @@ impl Decoder {
             return None;
         }
         let is_bare = matches!(item, StreamItem::Message(_));
-        let own = message.metadata.clone().map(Raw::into_owned);
-        let fixed = Fixed { is_bare, own, beside: shared(beside), speaker: None };
+        let raw = message.metadata.clone().map(Raw::into_owned);
+        let own = raw.as_ref().and_then(Raw::to_object).map(Arc::new);
+        let framework = Framework::read(raw.as_ref(), Some(&beside));
+        let fixed = Fixed { is_bare, raw, own, beside: shared(beside), framework, speaker: None };
         Some(Shape { template: Template::new(data, holes, KNOWN_BYTES, String::new())?, fixed })
     }
 
@@ -138,7 +171,7 @@ impl Decoder {
             let none = Metadata::new();
             let beside = shape.fixed.beside.clone();
             // The item has set the agent's own name, so every further answer is the same.
-            shape.fixed.speaker = self.speaker(shape.fixed.own.as_ref(), beside.as_deref().unwrap_or(&none));
+            shape.fixed.speaker = self.speaker(shape.fixed.raw.as_ref(), beside.as_deref().unwrap_or(&none));
         }
         if self.known.0.len() >= KNOWN {
             self.known.0.remove(0);

@@ -306,26 +306,35 @@ impl Messages {
         live: bool,
         limits: &DecodeLimits,
     ) -> Novelty {
-        let id = message.message_id.set();
+        self.note_print(message, text, Fingerprint::of(text), live, limits)
+    }
+
+    /// As [`note`](Self::note), for a caller that has the fingerprint of the text.
+    pub(crate) fn note_print(
+        &mut self,
+        message: &Message<'_>,
+        text: &str,
+        print: Fingerprint,
+        live: bool,
+        limits: &DecodeLimits,
+    ) -> Novelty {
         let key = message_key(message, text);
-        let novelty = match self.0.get(&key) {
-            None => Novelty::New,
-            Some(_) if id.is_none() => {
-                if live {
-                    Novelty::New
-                } else {
-                    Novelty::Repeated
-                }
-            }
-            // Both texts are blank, or equal.
-            Some(earlier) if earlier.is_blank() && text.trim().is_empty() => Novelty::Repeated,
-            Some(earlier) => match earlier.relation_of_whole(text) {
-                Relation::Same => Novelty::Repeated,
-                Relation::Extends(_) => Novelty::Extended,
-                Relation::First | Relation::Different => Novelty::Changed,
-            },
+        let Some(earlier) = self.0.get_mut(&key) else {
+            self.0.insert(key, print, limits.messages);
+            return Novelty::New;
         };
-        *self.0.get_or_insert_with(key, limits.messages, Fingerprint::default) = Fingerprint::of(text);
-        novelty
+        let earlier = std::mem::replace(earlier, print);
+        if message.message_id.is_empty() {
+            return if live { Novelty::New } else { Novelty::Repeated };
+        }
+        // Both texts are blank, or equal.
+        if earlier.is_blank() && text.trim().is_empty() {
+            return Novelty::Repeated;
+        }
+        match earlier.relation_of_whole(text) {
+            Relation::Same => Novelty::Repeated,
+            Relation::Extends(_) => Novelty::Extended,
+            Relation::First | Relation::Different => Novelty::Changed,
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use aqueduct_core::update::Details;
 use aqueduct_core::{Metadata, Update};
 use serde_json::{Map, Value};
 
@@ -103,4 +104,10 @@ pub(super) fn attach(update: &mut Update, metadata: Metadata) {
     if !metadata.is_empty() {
         update.details_mut().metadata = Some(metadata.into());
     }
+}
+
+/// Returns the details of an update that has these metadata and no others. Returns `None` if they are empty.
+pub(super) fn details(metadata: Metadata) -> Option<Box<Details>> {
+    (!metadata.is_empty())
+        .then(|| Box::new(Details { metadata: Some(metadata.into()), ..Details::default() }))
 }

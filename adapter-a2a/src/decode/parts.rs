@@ -13,7 +13,8 @@
 
 use aqueduct_core::fingerprint::hash_text;
 use aqueduct_core::{
-    ByteString, Channel, ContentBlock, MessageId, Metadata, Mode, Source, Timestamp, Track, Update, wellknown,
+    ByteString, Channel, ContentBlock, MessageId, Metadata, Mode, Role, Source, Timestamp, Track, Update,
+    wellknown,
 };
 use serde_json::{Map, Value, json};
 
@@ -45,12 +46,19 @@ const OPERATIONS: &str = "a2ui_operations";
 impl Decoder {
     /// Returns an update with agent, message id, track, channel and time of a place. Its mode is `Append`.
     pub(super) fn update_at(&self, place: &UpdateTarget, block: ContentBlock) -> Update {
-        let mut update = self.update(block, place.channel);
-        update.source = place.source.clone();
-        update.message_id = Some(MessageId::new(place.message_id.clone()));
-        update.track = place.track.clone();
-        update.created_at = place.created_at;
-        update
+        Update {
+            source: place.source.clone(),
+            track: place.track.clone(),
+            block,
+            message_id: Some(MessageId::new(place.message_id.clone())),
+            response_id: self.response_id(),
+            created_at: place.created_at,
+            role: Role::Assistant,
+            channel: place.channel,
+            mode: Mode::Append,
+            last: false,
+            details: None,
+        }
     }
 
     /// Emits every part in its order, text as consecutive fragments. `skip_text` omits text that was recognised as
@@ -136,11 +144,7 @@ impl Decoder {
             self.note_answer(place.channel, &text);
         }
         let block = if thinking { ContentBlock::thinking(text) } else { ContentBlock::text(text) };
-        let mut update = self.update_at(place, block);
-        update.mode = mode;
-        update.last = last;
-        metadata::attach(&mut update, beside);
-        sink.push(update);
+        sink.push(Update { mode, last, details: metadata::details(beside), ..self.update_at(place, block) });
     }
 
     /// Records that the answer was shown, if the text is not blank. A task without any is completed with its last

@@ -16,7 +16,7 @@ use super::speech::StatusText;
 use super::status::{joined_text, raw_metadata};
 use super::{Decoder, metadata};
 use crate::mark;
-use crate::wire::{Message, Role, StateClass, Task};
+use crate::wire::{Message, Role, StateClass, Task, Text};
 
 impl Decoder {
     /// Decodes a complete task: emits what is new in its artifacts, history and status.
@@ -95,7 +95,8 @@ impl Decoder {
             self.memory.messages.note(&message, &text, false, &self.config.limits);
             return;
         }
-        let (beside, at) = (None, None);
-        self.stream_text(StatusText { message, beside, at, live: false, is_bare: false }, sink);
+        let mut past = StatusText::new(message, None, Text::default());
+        past.live = false;
+        self.stream_text(&mut past, sink);
     }
 }

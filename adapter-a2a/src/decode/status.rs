@@ -86,8 +86,8 @@ impl Decoder {
                     message.as_ref().and_then(|message| self.speaker(message.metadata.as_ref(), &beside));
                 let beside = super::shared(beside);
                 let status_text =
-                    |message| StatusText { message, beside, at: created_at, live, is_bare: false };
-                self.work_on(message.map(status_text), speaker, sink);
+                    |message| StatusText { live, ..StatusText::new(message, beside, timestamp) };
+                self.work_on(message.map(status_text).as_mut(), speaker, sink);
             }
             StateClass::Interrupted => self.ask(&state, message, beside, created_at, sink),
             StateClass::Terminal => self.conclude(&state, message, beside, created_at, live, sink),
@@ -102,7 +102,7 @@ impl Decoder {
     /// is an argument.
     pub(super) fn work_on(
         &mut self,
-        status_text: Option<StatusText<'_>>,
+        status_text: Option<&mut StatusText<'_>>,
         speaker: Option<Source>,
         sink: &mut Sink<'_>,
     ) {
@@ -250,7 +250,8 @@ impl Decoder {
         place: &mut UpdateTarget,
         sink: &mut Sink<'_>,
     ) -> bool {
-        let signs = self.notices(message, text);
+        let own = message.metadata.as_ref().and_then(Raw::to_object);
+        let signs = self.notices(text, own.as_ref());
         if signs.is_empty() {
             return false;
         }
@@ -269,13 +270,12 @@ impl Decoder {
         true
     }
 
-    /// Returns the notices that a message consists of; none if it contains anything else.
+    /// Returns the notices that a message with that text and metadata consists of; none if it contains anything else.
     ///
     /// An end that may be about something else than a tool ("✅ Deployment completed") counts only if a call with that
     /// name or id is open; otherwise the whole message is text.
-    pub(super) fn notices(&self, message: &Message<'_>, text: &str) -> Vec<Sign> {
-        let own = message.metadata.as_ref().and_then(Raw::to_object);
-        let signs = self.config.recognisers.status_text(text, own.as_ref());
+    pub(super) fn notices(&self, text: &str, own: Option<&Metadata>) -> Vec<Sign> {
+        let signs = self.config.recognisers.status_text(text, own);
         let doubtful = |sign: &Sign| match sign {
             Sign::ToolEnded(end) => end.uncertain && !self.calls.has_named(end),
             _ => false,
@@ -314,7 +314,9 @@ impl Decoder {
             sink.push(aqueduct_core::SourceEvent::LaneOpened(self.source.clone()));
         }
         if on_task {
-            return self.message_on_task(message, sink);
+            let mut message = StatusText::new(message, None, Text::default());
+            message.is_bare = true;
+            return self.message_on_task(&mut message, sink);
         }
         self.say(message, Metadata::new(), None, Channel::Answer, true, sink);
         self.finish(Settled::Completed, sink.out);
@@ -325,9 +327,9 @@ impl Decoder {
     /// Agno streams this way: many messages with one id, each a delta, then `completed`. Other agents send one
     /// message and close the stream without a final state, so from here on the end of the stream completes the turn
     /// (`AtEnd::Answered`).
-    pub(super) fn message_on_task(&mut self, message: Message<'_>, sink: &mut Sink<'_>) {
+    pub(super) fn message_on_task(&mut self, message: &mut StatusText<'_>, sink: &mut Sink<'_>) {
         self.at_end = AtEnd::Answered;
-        self.stream_text(StatusText { message, beside: None, at: None, live: true, is_bare: true }, sink);
+        self.stream_text(message, sink);
     }
 }
 

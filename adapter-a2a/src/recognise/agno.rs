@@ -28,7 +28,8 @@ impl Recogniser for AgnoEvents {
 
     fn message(&self, message: &Message<'_>) -> Option<Sign> {
         let metadata = message.metadata.as_ref()?;
-        if !metadata.as_str().contains("agno_content_category") {
+        // Called for every text: the value is searched before anything is parsed.
+        if !metadata.as_str().contains("reasoning") {
             return None;
         }
         let is_thought =

@@ -180,20 +180,34 @@ pub trait Recogniser: fmt::Debug + Send + Sync {
     }
 }
 
-/// All recognisers of this crate, in the order in which they are consulted. Google ADK's comes before
-/// [`ToolDataParts`], so that a request to the user is not taken for a tool call; [`StatusNotices`], which reads any
-/// text, comes last.
-static KNOWN: [&dyn Recogniser; 9] = [
-    &AdkMarks,
-    &FrontendState,
-    &ToolDataParts,
-    &ThoughtParts,
-    &A2uiParts,
-    &LangGraphData,
-    &CaipeArtifacts,
-    &AgnoEvents,
-    &StatusNotices,
-];
+/// Recognisers of this crate, in the order in which they are consulted.
+#[derive(Debug)]
+struct Known {
+    all: &'static [&'static dyn Recogniser],
+    /// Those of `all` that implement [`Recogniser::status_text`] or [`Recogniser::message`]: both are called for every
+    /// text of a stream, and nine calls that recognise nothing are 200 instructions.
+    of_texts: &'static [&'static dyn Recogniser],
+}
+
+/// All recognisers of this crate. Google ADK's comes before [`ToolDataParts`], so that a request to the user is not
+/// taken for a tool call; [`StatusNotices`], which reads any text, comes last.
+static KNOWN: Known = Known {
+    all: &[
+        &AdkMarks,
+        &FrontendState,
+        &ToolDataParts,
+        &ThoughtParts,
+        &A2uiParts,
+        &LangGraphData,
+        &CaipeArtifacts,
+        &AgnoEvents,
+        &StatusNotices,
+    ],
+    of_texts: &[&AgnoEvents, &StatusNotices],
+};
+
+/// No recogniser of this crate.
+static NONE: Known = Known { all: &[], of_texts: &[] };
 
 /// The recognisers that are consulted, in order. Cheap to create and to clone: every task has its own list.
 #[derive(Debug, Clone)]
@@ -201,7 +215,7 @@ pub struct Recognisers {
     /// Recognisers of the caller, which are consulted first.
     own: Arc<[Arc<dyn Recogniser>]>,
     /// Recognisers of this crate.
-    known: &'static [&'static dyn Recogniser],
+    known: &'static Known,
 }
 
 impl Default for Recognisers {
@@ -214,7 +228,7 @@ impl Default for Recognisers {
 impl Recognisers {
     /// Returns a list with these recognisers, in this order.
     pub fn new(list: impl IntoIterator<Item = Arc<dyn Recogniser>>) -> Self {
-        Self { own: list.into_iter().collect(), known: &[] }
+        Self { own: list.into_iter().collect(), known: &NONE }
     }
 
     /// Returns an empty list: nothing is recognised.
@@ -230,13 +244,18 @@ impl Recognisers {
 
     /// Returns the recognisers in the order in which they are consulted: those of the caller first.
     fn all(&self) -> impl Iterator<Item = &dyn Recogniser> {
-        self.own.iter().map(|own| &**own).chain(self.known.iter().copied())
+        self.own.iter().map(|own| &**own).chain(self.known.all.iter().copied())
+    }
+
+    /// As [`all`](Self::all), without those that never recognise anything in a text.
+    fn of_texts(&self) -> impl Iterator<Item = &dyn Recogniser> {
+        self.own.iter().map(|own| &**own).chain(self.known.of_texts.iter().copied())
     }
 
     /// Returns the notices of the first recogniser that finds any. The other methods do the same for their kind of
     /// input.
     pub(crate) fn status_text(&self, text: &str, metadata: Option<&Metadata>) -> Vec<Sign> {
-        let mut answers = self.all().map(|recogniser| recogniser.status_text(text, metadata));
+        let mut answers = self.of_texts().map(|recogniser| recogniser.status_text(text, metadata));
         answers.find(|signs| !signs.is_empty()).unwrap_or_default()
     }
 
@@ -249,7 +268,7 @@ impl Recognisers {
     }
 
     pub(crate) fn message(&self, message: &Message<'_>) -> Option<Sign> {
-        self.all().find_map(|recogniser| recogniser.message(message))
+        self.of_texts().find_map(|recogniser| recogniser.message(message))
     }
 
     pub(crate) fn usage(&self, metadata: &Metadata) -> Option<(String, Usage)> {

@@ -24,6 +24,10 @@ impl Recogniser for StatusNotices {
         if let Some(sign) = metadata.and_then(from_metadata) {
             return vec![sign];
         }
+        // Every notice begins with a pictograph, and most texts are words.
+        if text.trim_start().starts_with(|first: char| first.is_ascii()) {
+            return Vec::new();
+        }
         if let Some(output) = tool_output(text) {
             return vec![Sign::ToolOutput(output.to_owned())];
         }

@@ -121,6 +121,11 @@ impl Raw<'_> {
         inner.is_some_and(|inner| inner.trim_ascii().is_empty())
     }
 
+    /// Returns the same JSON without a copy.
+    pub(crate) fn borrowed(&self) -> Raw<'_> {
+        Raw(Cow::Borrowed(&self.0))
+    }
+
     /// Returns the JSON with owned content.
     pub fn into_owned(self) -> Raw<'static> {
         Raw(Cow::Owned(self.0.into_owned()))

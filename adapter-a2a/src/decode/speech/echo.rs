@@ -192,8 +192,7 @@ impl Decoder {
     /// Returns `true` if the text of a final status was shown. Emits what it adds. A text that is only the start of a
     /// shown one is a text of its own here: nothing follows it.
     pub(in super::super) fn concludes(&mut self, parts: &[Part<'_>], sink: &mut Sink<'_>) -> bool {
-        let words = self.words(parts);
-        let words = words.as_str();
+        let words = &*self.words(parts);
         self.settle_held(words, parts, false, sink);
         if words.trim().is_empty() {
             return false;

@@ -24,9 +24,10 @@ mod profile;
 mod shown_texts;
 mod utterance;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use aqueduct_core::fingerprint::Relation;
+use aqueduct_core::fingerprint::{Fingerprint, Relation};
 use aqueduct_core::{ByteString, Channel, Metadata, Mode, Source, Timestamp, Track};
 use echo::Echo;
 
@@ -38,9 +39,10 @@ use super::sink::Sink;
 use super::status::joined_text;
 use crate::config::{StreamShape, Unclear};
 use crate::recognise::Sign;
-use crate::wire::{Message, Part, Raw, Text};
+use crate::wire::{Message, Part, Raw, Text, time};
 
 pub(super) use echo::{Echoed, Tail};
+pub(super) use profile::Framework;
 use profile::{Marks, Restates};
 use shown_texts::ShownTexts;
 use utterance::{Shape, Utterance};
@@ -53,15 +55,39 @@ const HELD: usize = 8;
 pub(super) struct StatusText<'a> {
     /// The message. Beside text it may have files, data and thinking.
     pub(super) message: Message<'a>,
-    /// Metadata of the event. Shared, because frames of one [`Template`](crate::wire::template::Template) have the
-    /// same.
+    /// Metadata of the message. Shared, as those of the event, because frames of one
+    /// [`Template`](crate::wire::template::Template) have the same.
+    pub(super) own: Option<Arc<Metadata>>,
+    /// Metadata of the event.
     pub(super) beside: Option<Arc<Metadata>>,
-    /// The time of the status, if the agent sends one.
-    pub(super) at: Option<Timestamp>,
+    /// The framework that the metadata name.
+    pub(super) framework: Framework<'a>,
+    /// The time of the status as the agent wrote it; empty if it sends none. Parsed on use ([`at`](Self::at)): a
+    /// fragment has no time of its own.
+    pub(super) time: Text<'a>,
     /// Unset if the message is part of a snapshot.
     pub(super) live: bool,
     /// Set for a message that is not a status.
     pub(super) is_bare: bool,
+}
+
+impl<'a> StatusText<'a> {
+    /// Returns a live status text.
+    pub(super) fn new(message: Message<'a>, beside: Option<Arc<Metadata>>, time: Text<'a>) -> Self {
+        let own = message.metadata.as_ref().and_then(Raw::to_object).map(Arc::new);
+        let framework = Framework::read(message.metadata.as_ref(), beside.as_deref());
+        Self { message, own, beside, framework, time, live: true, is_bare: false }
+    }
+
+    /// Returns the time of the status.
+    fn at(&self) -> Option<Timestamp> {
+        time::parse(&self.time)
+    }
+
+    /// Moves message, metadata of the event and time out, to emit them.
+    fn take(&mut self) -> (Message<'a>, Metadata, Option<Timestamp>) {
+        (std::mem::take(&mut self.message), owned(self.beside.take()), self.at())
+    }
 }
 
 /// A message that is held until the next one, as it arrived. Owned, because it outlives its frame.
@@ -69,7 +95,8 @@ pub(super) struct StatusText<'a> {
 struct Held {
     message: Message<'static>,
     beside: Option<Arc<Metadata>>,
-    at: Option<Timestamp>,
+    /// As [`StatusText::time`].
+    time: Text<'static>,
     /// As recorded when the message arrived; the message must not be recorded a second time.
     novelty: Novelty,
     /// The agent that sent it, which may be a sub-agent.
@@ -125,6 +152,22 @@ impl Speech {
         self.current = None;
         self.thinking = None;
     }
+
+    /// Returns the fingerprint of a text. Of one that is the current text and more, only what it adds is hashed.
+    fn print_of(&self, text: &str) -> Fingerprint {
+        let grown = self.current.as_ref().and_then(|current| current.utterance.grown_by(text));
+        let Some((len, rest)) = grown else { return Fingerprint::of(text) };
+        let mut print = self.shown_texts.last_print().filter(|print| print.len() == len).cloned();
+        if let Some(print) = &mut print {
+            print.push(rest);
+            debug_assert_eq!(
+                print.digest(),
+                Fingerprint::of(text).digest(),
+                "the current text is what was shown"
+            );
+        }
+        print.unwrap_or_else(|| Fingerprint::of(text))
+    }
 }
 
 impl Decoder {
@@ -133,16 +176,17 @@ impl Decoder {
     ///
     /// The order of the checks matters: repetitions by id first; then thinking, notices and tool calls; then
     /// repetitions by content; the remaining texts are fragments or whole messages.
-    pub(super) fn stream_text(&mut self, mut status_text: StatusText<'_>, sink: &mut Sink<'_>) {
+    pub(super) fn stream_text(&mut self, status_text: &mut StatusText<'_>, sink: &mut Sink<'_>) {
         if self.config.recognisers.message(&status_text.message) == Some(Sign::Thinking) {
             status_text.message.parts.iter_mut().for_each(mark_thought);
         }
-        let StatusText { message, live, is_bare, .. } = &status_text;
+        let StatusText { message, live, is_bare, .. } = &*status_text;
         let text = joined_text(&message.parts);
-        let novelty = self.memory.messages.note(message, &text, *live, &self.config.limits);
+        let print = self.speech.print_of(&text);
+        let novelty = self.memory.messages.note_print(message, &text, print, *live, &self.config.limits);
         let setting = self.config.stream;
         let task = (&*self.memory.task_id, &*self.memory.context_id);
-        let marks = Marks::read(setting, message, status_text.beside.as_deref(), task, *is_bare);
+        let marks = Marks::read(setting, message, &status_text.framework, task, *is_bare);
         // Deltas have one message id and may be equal ("ha", "ha"): there a repeated id is not a repeated message.
         let repeats_itself = *is_bare || marks.reading == profile::PIECES;
         if novelty == Novelty::Repeated && !(*live && repeats_itself) {
@@ -154,9 +198,9 @@ impl Decoder {
         // Notices, and texts with a tool call beside them, are never fragments of another text.
         let is_apart = setting == StreamShape::Notices
             || words.is_empty()
-            || !self.notices(message, &text).is_empty()
+            || !self.notices(&text, status_text.own.as_deref()).is_empty()
             || (!was_shown && message.parts.iter().any(|part| self.is_call(part)));
-        if words.is_empty() && self.think(&status_text, &text, &marks, sink) {
+        if words.is_empty() && self.think(status_text, &text, &marks, sink) {
             return;
         }
         if is_apart {
@@ -173,7 +217,7 @@ impl Decoder {
         } else if is_plain {
             self.piece(status_text, novelty, words, &marks, sink);
         } else {
-            self.hold(status_text, novelty, words, marks.group, sink);
+            self.hold(status_text, novelty, words, marks.group.map(Cow::into_owned), sink);
         }
     }
 
@@ -186,7 +230,7 @@ impl Decoder {
         &mut self,
         status_text: &StatusText<'_>,
         text: &str,
-        marks: &Marks,
+        marks: &Marks<'_>,
         sink: &mut Sink<'_>,
     ) -> bool {
         let is_thought = !text.is_empty()
@@ -196,7 +240,8 @@ impl Decoder {
         }
         self.release(sink);
         let goes_on = |(_, group): &(ByteString, Option<String>)| {
-            *group == marks.group && (group.is_some() || boundary::goes_on(self.speech.thoughts.last(), text))
+            group.as_deref() == marks.group.as_deref()
+                && (group.is_some() || boundary::goes_on(self.speech.thoughts.last(), text))
         };
         let id = match self.speech.thinking.take().filter(goes_on) {
             Some((id, _)) => id,
@@ -204,33 +249,27 @@ impl Decoder {
         };
         self.speech.end();
         let mut place = self.shown_target(id.clone());
-        (place.channel, place.created_at) = (Channel::Intermediate, status_text.at);
+        (place.channel, place.created_at) = (Channel::Intermediate, status_text.at());
         self.emit_words(ByteString::from(text), true, Mode::Append, false, Metadata::new(), &place, sink);
-        self.speech.thinking = Some((id, marks.group.clone()));
+        self.speech.thinking = Some((id, marks.group.as_deref().map(str::to_owned)));
         true
     }
 
     /// Handles a message that is not a fragment of any text: held texts are released, the current text ends, and the
     /// message is a block of its own. A message that is not a status is part of the answer even so.
-    fn emit_apart(&mut self, status_text: StatusText<'_>, novelty: Novelty, sink: &mut Sink<'_>) {
+    fn emit_apart(&mut self, status_text: &mut StatusText<'_>, novelty: Novelty, sink: &mut Sink<'_>) {
         self.release(sink);
         self.speech.end();
         let channel = if status_text.is_bare { Channel::Answer } else { Channel::Intermediate };
-        self.emit_noted(
-            status_text.message,
-            novelty,
-            owned(status_text.beside),
-            status_text.at,
-            channel,
-            sink,
-        );
+        let (message, beside, at) = status_text.take();
+        self.emit_noted(message, novelty, beside, at, channel, sink);
     }
 
     /// Handles a message that is a complete part of the answer. Recorded among the shown texts, so that an artifact
     /// that repeats it adds nothing.
     fn emit_answer(
         &mut self,
-        status_text: StatusText<'_>,
+        status_text: &mut StatusText<'_>,
         novelty: Novelty,
         words: &str,
         sink: &mut Sink<'_>,
@@ -240,36 +279,22 @@ impl Decoder {
         let id = self.message_place(&status_text.message, novelty, sink);
         self.speech.shown_texts.begin(id.clone(), words, self.config.limits.compared_text);
         self.speech.shown_texts.set_source(Some(self.source.clone()));
-        let message = Message { message_id: Text::from(id.to_string()), ..status_text.message };
-        self.emit_noted(
-            message,
-            Novelty::New,
-            owned(status_text.beside),
-            status_text.at,
-            Channel::Answer,
-            sink,
-        );
+        let (mut message, beside, at) = status_text.take();
+        message.message_id = Text::from(id.to_string());
+        self.emit_noted(message, Novelty::New, beside, at, Channel::Answer, sink);
     }
 
     /// Emits the other parts of a message whose text was shown: files, data, and thinking that is new. After a live
     /// restatement nothing continues the current text.
-    fn emit_rest(&mut self, mut status_text: StatusText<'_>, sink: &mut Sink<'_>) {
+    fn emit_rest(&mut self, status_text: &mut StatusText<'_>, sink: &mut Sink<'_>) {
         self.counts.repeated += 1;
         if let Some(current) = &mut self.speech.current {
             current.is_whole |= status_text.live;
         }
-        let mut parts = std::mem::take(&mut status_text.message.parts);
-        parts.retain(|part| !self.was_emitted(part));
-        if !parts.is_empty() {
-            let message = Message { parts, ..status_text.message };
-            self.emit_noted(
-                message,
-                Novelty::New,
-                owned(status_text.beside),
-                status_text.at,
-                Channel::Intermediate,
-                sink,
-            );
+        let (mut message, beside, at) = status_text.take();
+        message.parts.retain(|part| !self.was_emitted(part));
+        if !message.parts.is_empty() {
+            self.emit_noted(message, Novelty::New, beside, at, Channel::Intermediate, sink);
         }
     }
 
@@ -294,17 +319,21 @@ impl Decoder {
     /// A message of a snapshot is compared with all texts of the turn, shown or held. A live one is compared with the
     /// current text alone, and only in the group and from the length at which the profile expects restatements: an
     /// agent may repeat itself.
-    fn was_shown(&self, words: &str, marks: &Marks, live: bool) -> bool {
+    fn was_shown(&self, words: &str, marks: &Marks<'_>, live: bool) -> bool {
         if !live {
             let is_held = self.speech.held.iter().any(|held| held.words.trim() == words.trim());
             return is_held || self.speech.shown_texts.holds(words);
         }
         let Some(current) = &self.speech.current else { return false };
         let is_same = || self.speech.shown_texts.relation_to_last(words) == Relation::Same;
-        current.group == marks.group
+        current.group.as_deref() == marks.group.as_deref()
             && match marks.restates {
                 Restates::Never => false,
-                Restates::IfLong => current.utterance.may_be_restated() && is_same(),
+                // A comparison with fragments is cheap, because most texts are shorter; one with a text that is sent whole
+                // would hash it.
+                Restates::IfLong => {
+                    current.utterance.is_in_pieces() && is_same() && current.utterance.may_be_restated()
+                }
                 Restates::Always => is_same(),
             }
     }
@@ -323,10 +352,12 @@ impl Decoder {
     }
 
     /// Returns the text of parts that are not thinking, joined. Comparisons use it, because agents restate an answer
-    /// without its thinking.
-    pub(super) fn words(&self, parts: &[Part<'_>]) -> String {
-        let words = parts.iter().filter(|part| !self.is_thought(part)).filter_map(Part::as_text);
-        words.map(Text::as_str).collect()
+    /// without its thinking. The text of a single part stays a slice of the frame.
+    pub(super) fn words<'a>(&self, parts: &[Part<'a>]) -> Cow<'a, str> {
+        let mut words = parts.iter().filter(|part| !self.is_thought(part)).filter_map(Part::as_text);
+        let mut joined = words.next().map(|first| first.0.clone()).unwrap_or_default();
+        words.for_each(|more| joined.to_mut().push_str(more));
+        joined
     }
 
     /// Returns `true` for a part that a recogniser knows as something else than content: a tool call or result, a

@@ -12,8 +12,10 @@
 //! applies the results to the state of the turn (`Speech`) and emits. Fragments are messages of plain text; a message
 //! with other parts can be held, but is not joined.
 
+use std::borrow::Cow;
+
 use aqueduct_core::fingerprint::Relation;
-use aqueduct_core::{ByteString, Channel, Metadata, Mode};
+use aqueduct_core::{ByteString, Channel, MessageId, Mode, Update};
 
 use super::super::memory::Novelty;
 use super::super::sink::Sink;
@@ -23,6 +25,7 @@ use super::profile::{self, Marks, Restates};
 use super::utterance::{Reading, Step, Utterance};
 use super::{Current, HELD, Held, StatusText};
 use crate::config::Unclear;
+use crate::wire::time;
 
 impl Decoder {
     /// Handles one more text without anything beside it. `words` is the text of `status_text`, `marks` what the
@@ -32,22 +35,24 @@ impl Decoder {
     /// at most, because nothing is held then.
     pub(super) fn piece(
         &mut self,
-        status_text: StatusText<'_>,
+        status_text: &mut StatusText<'_>,
         novelty: Novelty,
-        words: String,
-        marks: &Marks,
+        words: Cow<'_, str>,
+        marks: &Marks<'_>,
         sink: &mut Sink<'_>,
     ) {
         // The current text goes on, unless it was restated (`is_whole`) or the framework names another group.
         if let Some(current) = &mut self.speech.current
-            && current.group == marks.group
+            && current.group.as_deref() == marks.group.as_deref()
             && !current.is_whole
         {
             // A text of fragments may be followed by the whole with more at its end: then only the rest is new. Short
             // texts are left to `step`, because "1" and "10" may be two fragments.
-            let long = current.utterance.may_be_restated() && marks.restates != Restates::Never;
-            let step = match self.speech.shown_texts.relation_to_last(&words) {
-                Relation::Extends(rest) if long => Step::Piece(words.len() - rest.len()),
+            let may_restate = current.utterance.is_in_pieces() && marks.restates != Restates::Never;
+            let step = match may_restate.then(|| self.speech.shown_texts.relation_to_last(&words)) {
+                Some(Relation::Extends(rest)) if current.utterance.may_be_restated() => {
+                    Step::Piece(words.len() - rest.len())
+                }
                 _ => current.utterance.step(&words, marks.reading),
             };
             if step != Step::Other {
@@ -71,7 +76,8 @@ impl Decoder {
         } else if boundary::is_notice(&words) {
             self.emit_apart(status_text, novelty, sink);
         } else {
-            self.hold(status_text, novelty, words, marks.group.clone(), sink);
+            let group = marks.group.as_deref().map(str::to_owned);
+            self.hold(status_text, novelty, words, group, sink);
         }
     }
 
@@ -79,10 +85,10 @@ impl Decoder {
     ///
     /// If they are certainly separate texts, or [`HELD`] texts are held, the held ones are emitted as notices and
     /// `false` is returned. If still unclear, they stay held.
-    fn joins_held(&mut self, words: &str, marks: &Marks, sink: &mut Sink<'_>) -> bool {
+    fn joins_held(&mut self, words: &str, marks: &Marks<'_>, sink: &mut Sink<'_>) -> bool {
         let Some(last) = self.speech.held.last() else { return false };
         let grows = words.len() > last.words.len() && words.starts_with(&last.words);
-        let same_group = last.group == marks.group;
+        let same_group = last.group.as_deref() == marks.group.as_deref();
         let join = match marks.reading {
             _ if !same_group => Join::No,
             _ if marks.group.is_some() || grows => Join::Yes,
@@ -112,9 +118,9 @@ impl Decoder {
     /// released, because such a message continues no text.
     pub(super) fn hold(
         &mut self,
-        status_text: StatusText<'_>,
+        status_text: &mut StatusText<'_>,
         novelty: Novelty,
-        words: String,
+        words: Cow<'_, str>,
         group: Option<String>,
         sink: &mut Sink<'_>,
     ) {
@@ -128,14 +134,15 @@ impl Decoder {
             self.release(sink);
         }
         self.speech.end();
-        let (message, beside, at) = (status_text.message.into_owned(), status_text.beside, status_text.at);
+        let (message, time) =
+            (std::mem::take(&mut status_text.message), std::mem::take(&mut status_text.time));
         self.speech.held.push(Held {
-            message,
-            beside,
-            at,
+            message: message.into_owned(),
+            beside: status_text.beside.take(),
+            time: time.into_owned(),
             novelty,
             source: self.source.clone(),
-            words,
+            words: words.into_owned(),
             group,
         });
     }
@@ -167,19 +174,19 @@ impl Decoder {
 
     /// Emits a held text on a channel, for the agent that sent it: the speaker may have changed since.
     pub(super) fn emit_held(&mut self, held: Held, channel: Channel, sink: &mut Sink<'_>) {
-        let Held { message, beside, at, novelty, source, .. } = held;
+        let Held { message, beside, time, novelty, source, .. } = held;
         let own = std::mem::replace(&mut self.source, source);
-        self.emit_noted(message, novelty, metadata::owned(beside), at, channel, sink);
+        self.emit_noted(message, novelty, metadata::owned(beside), time::parse(&time), channel, sink);
         self.source = own;
     }
 
     /// Begins a text with held fragments: the first determines id, metadata and time, the others are appended.
-    fn begin_with(&mut self, held: Vec<Held>, marks: &Marks, sink: &mut Sink<'_>) {
+    fn begin_with(&mut self, held: Vec<Held>, marks: &Marks<'_>, sink: &mut Sink<'_>) {
         let mut held = held.into_iter();
         let Some(first) = held.next() else { return };
-        let Held { message, beside, at, novelty, words, .. } = first;
-        let status_text = StatusText { message, beside, at, live: true, is_bare: false };
-        self.begin(status_text, novelty, &words, marks, sink);
+        let Held { message, beside, time, novelty, words, .. } = first;
+        let mut status_text = StatusText::new(message, beside, time);
+        self.begin(&mut status_text, novelty, &words, marks, sink);
         for more in held {
             let Some(current) = &mut self.speech.current else { return };
             let step = current.utterance.step(&more.words, profile::PIECES);
@@ -193,13 +200,13 @@ impl Decoder {
     /// ids of their own, which are not emitted.
     fn begin(
         &mut self,
-        status_text: StatusText<'_>,
+        status_text: &mut StatusText<'_>,
         novelty: Novelty,
         words: &str,
-        marks: &Marks,
+        marks: &Marks<'_>,
         sink: &mut Sink<'_>,
     ) {
-        let StatusText { message, beside, at, .. } = status_text;
+        let (message, beside, at) = status_text.take();
         // Without a profile the shape is inferred from the next fragments.
         let shape = match marks.reading {
             Reading::Known(shape) => Some(shape),
@@ -212,11 +219,10 @@ impl Decoder {
         }
         self.speech.shown_texts.begin(id.clone(), words, self.config.limits.compared_text);
         self.speech.shown_texts.set_source(Some(self.source.clone()));
-        let utterance = Utterance::new(words, shape);
-        self.speech.current =
-            Some(Current { id: id.clone(), group: marks.group.clone(), utterance, is_whole: false });
+        let (utterance, group) = (Utterance::new(words, shape), marks.group.as_deref().map(str::to_owned));
+        self.speech.current = Some(Current { id: id.clone(), group, utterance, is_whole: false });
         let mut own = metadata::of_message(&message);
-        own.extend(metadata::owned(beside));
+        own.extend(beside);
         if let [part] = &*message.parts {
             metadata::put_part(&mut own, part);
         }
@@ -253,7 +259,15 @@ impl Decoder {
             Mode::Replace => self.speech.shown_texts.replace(&text, limit),
             _ => self.speech.shown_texts.append(&text, limit),
         }
-        let place = self.shown_target(id);
-        self.emit_words(text, false, mode, false, Metadata::new(), &place, sink);
+        let source = self.speech.shown_texts.source_of(&id);
+        self.note_answer(Channel::Answer, &text);
+        // Without `emit_words`, as a chunk of an artifact is emitted: a fragment has no metadata.
+        sink.push(Update {
+            source: source.unwrap_or_else(|| self.source.clone()),
+            message_id: Some(MessageId::new(id)),
+            response_id: self.response_id(),
+            mode,
+            ..Update::text(text)
+        });
     }
 }

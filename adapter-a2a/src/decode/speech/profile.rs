@@ -8,6 +8,8 @@
 //!
 //! Strands has no mark before its artifact `agent_response`; its status texts are classified by their white space.
 
+use std::borrow::Cow;
+
 use aqueduct_core::Metadata;
 use serde_json::Value;
 
@@ -30,18 +32,49 @@ pub(super) enum Restates {
     Always,
 }
 
+/// A framework that is known by the metadata of its texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) enum Framework<'a> {
+    Agno,
+    /// Google ADK, with the id of the event.
+    Adk(Cow<'a, str>),
+    /// Metadata without a known key.
+    Unknown,
+}
+
+impl Framework<'static> {
+    /// Returns the framework that the metadata of a message (`own`) or of its event (`beside`) name.
+    pub(in super::super) fn read(own: Option<&Raw<'_>>, beside: Option<&Metadata>) -> Self {
+        if has_key(own, "agno_content_category") {
+            return Self::Agno;
+        }
+        beside.and_then(adk_event).map_or(Self::Unknown, |event| Self::Adk(Cow::Owned(event)))
+    }
+}
+
+impl Framework<'_> {
+    /// Returns the same without a copy.
+    pub(in super::super) fn borrowed(&self) -> Framework<'_> {
+        match self {
+            Self::Agno => Framework::Agno,
+            Self::Adk(event) => Framework::Adk(Cow::Borrowed(event)),
+            Self::Unknown => Framework::Unknown,
+        }
+    }
+}
+
 /// What is known about a status text or message before it is decoded.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Marks {
+pub(super) struct Marks<'a> {
     pub(super) reading: Reading,
     pub(super) restates: Restates,
     /// Texts of another group belong to another utterance.
-    pub(super) group: Option<String>,
+    pub(super) group: Option<Cow<'a, str>>,
     /// Set if the text is certainly part of the answer.
     pub(super) is_answer: bool,
 }
 
-impl Marks {
+impl<'a> Marks<'a> {
     fn of(reading: Reading, restates: Restates, is_answer: bool) -> Self {
         Self { reading, restates, group: None, is_answer }
     }
@@ -58,8 +91,8 @@ impl Marks {
     /// event id of Google ADK.
     pub(super) fn read(
         setting: StreamShape,
-        message: &Message<'_>,
-        beside: Option<&Metadata>,
+        message: &Message<'a>,
+        framework: &Framework<'a>,
         (task, context): (&str, &str),
         is_bare: bool,
     ) -> Self {
@@ -70,27 +103,27 @@ impl Marks {
             StreamShape::Answer | StreamShape::Notices => {
                 Self::of(Reading::Inferred, Restates::IfLong, is_bare)
             }
-            StreamShape::Auto if has_key(message.metadata.as_ref(), "agno_content_category") => {
-                Self::of(PIECES, Restates::Never, true)
-            }
+            StreamShape::Auto if *framework == Framework::Agno => Self::of(PIECES, Restates::Never, true),
             StreamShape::Auto if is_bare => Self::of(Reading::Together, Restates::IfLong, true),
             StreamShape::Auto if is_langgraph(task, context) => {
                 Self::of(Reading::Known(Shape::Grows), Restates::Never, true)
             }
-            StreamShape::Auto => match beside.and_then(adk_event) {
-                Some(event) => Self { group: Some(event), ..Self::of(PIECES, Restates::Always, false) },
-                None => Self::unknown(),
+            StreamShape::Auto => match framework {
+                Framework::Adk(event) => {
+                    Self { group: Some(event.clone()), ..Self::of(PIECES, Restates::Always, false) }
+                }
+                _ => Self::unknown(),
             },
         };
         if is_bare {
-            marks.group = message.message_id.set().map(str::to_owned);
+            marks.group = message.message_id.set().map(|_| message.message_id.0.clone());
         }
         marks
     }
 }
 
-/// Returns `true` if metadata contain a key. Runs for every message, so the JSON text is searched without parsing; a
-/// value that contains the key matches as well.
+/// Returns `true` if metadata contain a key. The JSON text is searched without parsing; a value that contains the key
+/// matches as well.
 fn has_key(metadata: Option<&Raw<'_>>, key: &str) -> bool {
     metadata.is_some_and(|raw| raw.as_str().contains(key))
 }

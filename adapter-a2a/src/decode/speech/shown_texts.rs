@@ -170,6 +170,11 @@ impl ShownTexts {
         self.list.back().map_or("", |shown| &shown.text)
     }
 
+    /// Returns the fingerprint of the latest text.
+    pub(super) fn last_print(&self) -> Option<&Fingerprint> {
+        self.list.back().map(|shown| &shown.print)
+    }
+
     /// Returns how a text relates to the latest one alone.
     pub(super) fn relation_to_last<'t>(&self, text: &'t str) -> Relation<'t> {
         self.list.back().map_or(Relation::Different, |shown| shown.print.relation_of_whole(text))

@@ -77,9 +77,23 @@ impl Utterance {
         self.shape
     }
 
+    /// Returns `true` for a text that arrives in fragments: only such a text is restated.
+    pub(super) fn is_in_pieces(&self) -> bool {
+        self.shape == Some(Shape::Pieces)
+    }
+
     /// Returns `true` if a fragment that equals the complete text is a restatement.
     pub(super) fn may_be_restated(&self) -> bool {
-        self.shape == Some(Shape::Pieces) && self.pieces > 1 && self.text.trim().len() >= RESTATED_BYTES
+        self.is_in_pieces() && self.pieces > 1 && self.text.trim().len() >= RESTATED_BYTES
+    }
+
+    /// Returns the length of a text that is sent whole each time, and what a fragment adds to it. Returns `None` for other
+    /// texts, and for a fragment that does not begin with the text.
+    pub(super) fn grown_by<'p>(&self, piece: &'p str) -> Option<(usize, &'p str)> {
+        if self.shape != Some(Shape::Grows) {
+            return None;
+        }
+        Some((self.text.len(), piece.strip_prefix(self.text.as_str())?))
     }
 
     /// Handles one more fragment.

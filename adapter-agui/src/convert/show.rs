@@ -1,5 +1,7 @@
 //! Shared decisions of all converters: whether a lane is shown, its tag and labels, and the base of an event.
 
+use std::sync::{Arc, LazyLock};
+
 use aqueduct_core::event::Origin;
 use aqueduct_core::{BlockHead, ByteString, Channel, Lane, Metadata};
 use serde_json::Value;
@@ -19,6 +21,13 @@ pub const META_IS_ERROR: &str = "aqueduct.isError";
 pub const META_OUTCOME: &str = "aqueduct.outcome";
 /// Metadata key: the name of a text's author, where no sub-agent is known.
 pub const META_AUTHOR: &str = "aqueduct.author";
+
+/// The value of [`META_CHANNEL`].
+const META_INTERMEDIATE: &str = "intermediate";
+
+/// The metadata of an intermediate text without any of its own.
+static INTERMEDIATE: LazyLock<Arc<Metadata>> =
+    LazyLock::new(|| Arc::new(Metadata::from_iter([(META_CHANNEL.to_owned(), META_INTERMEDIATE.into())])));
 
 /// The name of an agent without name.
 const UNNAMED_AGENT: &str = "agent";
@@ -106,9 +115,15 @@ pub(super) fn agent_name(lane: &Lane) -> Option<ByteString> {
 /// Returns the base of a block's first event: time, the source's metadata, and the relation to other blocks.
 pub(super) fn head_base(head: &BlockHead) -> Base {
     let mut base = origin_base(&head.origin);
+    if head.continues.is_none() && head.replaces.is_none() && base.rare.is_none() {
+        // Most blocks: nothing is noted, or what all progress reports share.
+        if head.channel == Channel::Intermediate {
+            base.rare_mut().metadata = Some(Arc::clone(&INTERMEDIATE));
+        }
+        return base;
+    }
     let mut note = |key: &str, value: &str| {
-        let metadata = base.rare_mut().metadata.get_or_insert_default();
-        metadata.insert(key.to_owned(), Value::from(value));
+        base.metadata_mut().insert(key.to_owned(), Value::from(value));
     };
     if let Some(earlier) = &head.continues {
         note(META_CONTINUES, earlier.as_str());
@@ -117,7 +132,7 @@ pub(super) fn head_base(head: &BlockHead) -> Base {
         note(META_REPLACES, earlier.as_str());
     }
     if head.channel == Channel::Intermediate {
-        note(META_CHANNEL, "intermediate");
+        note(META_CHANNEL, META_INTERMEDIATE);
     }
     base
 }
@@ -127,8 +142,8 @@ pub(super) fn origin_base(origin: &Origin) -> Base {
     let mut base = Base::default();
     let in_range = |stamp: &i64| stamp.unsigned_abs() <= MAX_SAFE_INTEGER.unsigned_abs();
     base.timestamp = origin.created_at.map(|stamp| stamp.0).filter(in_range);
-    if let Some(metadata) = origin.metadata.as_deref().filter(|metadata| !metadata.is_empty()) {
-        base.rare_mut().metadata = Some(metadata.clone());
+    if let Some(metadata) = origin.metadata.as_ref().filter(|metadata| !metadata.is_empty()) {
+        base.rare_mut().metadata = Some(Arc::clone(metadata));
     }
     base
 }
@@ -137,7 +152,7 @@ pub(super) fn origin_base(origin: &Origin) -> Base {
 pub(super) fn with_metadata(metadata: Metadata) -> Base {
     let mut base = Base::default();
     if !metadata.is_empty() {
-        base.rare_mut().metadata = Some(metadata);
+        base.rare_mut().metadata = Some(Arc::new(metadata));
     }
     base
 }

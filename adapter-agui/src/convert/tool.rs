@@ -87,8 +87,7 @@ impl BlockEventConverter<Event> for ToolResultConverter {
         }
         let mut base = origin_base(&result.origin);
         if result.is_error {
-            let metadata = base.rare_mut().metadata.get_or_insert_default();
-            metadata.insert(META_IS_ERROR.to_owned(), Value::Bool(true));
+            base.metadata_mut().insert(META_IS_ERROR.to_owned(), Value::Bool(true));
         }
         out.push(Event::from(ToolCallResult {
             base,

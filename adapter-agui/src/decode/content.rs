@@ -14,8 +14,7 @@
 
 use aqueduct_core::block::{Text, Thinking, ToolOutput, ToolResult, ToolUse};
 use aqueduct_core::{
-    ByteString, ContentBlock, MessageId, Metadata, Role, Source, Timestamp, ToolCallId, Track, Update,
-    wellknown,
+    ByteString, ContentBlock, MessageId, Role, Source, Timestamp, ToolCallId, Track, Update, wellknown,
 };
 use serde_json::Value;
 
@@ -92,8 +91,7 @@ impl Decoder {
         self.release_held(tag);
         // Inside a lane the author is the lane's agent; elsewhere only the name is known.
         if let Some(name) = start.name.as_ref().filter(|_| tag.is_none()) {
-            let metadata: &mut Metadata = base.rare_mut().metadata.get_or_insert_default();
-            metadata.entry(META_AUTHOR).or_insert_with(|| Value::from(&**name));
+            base.metadata_mut().entry(META_AUTHOR).or_insert_with(|| Value::from(&**name));
         }
         self.start_message(Kind::Text, &start.message_id, tag, start.name.as_ref(), role, base);
     }

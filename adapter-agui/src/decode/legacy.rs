@@ -56,7 +56,7 @@ impl Thinking {
                 self.message = Some(message_id.clone());
                 let mut start = ReasoningMessageStart { message_id, ..ReasoningMessageStart::default() };
                 if let Some(title) = self.title.take() {
-                    start.base.rare_mut().metadata = Some(Metadata::from_iter([("title".to_owned(), title)]));
+                    start.base.metadata_mut().insert("title".to_owned(), title);
                 }
                 Event::ReasoningMessageStart(start)
             }

@@ -36,6 +36,7 @@ mod seen;
 mod tests;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use aqueduct_core::update::Details;
 use aqueduct_core::{ByteString, ContentBlock, Metadata, SourceEvent, Update, wellknown};
@@ -277,7 +278,7 @@ impl Decoder {
 /// declare. Returns `None` if there are none.
 fn details(base: Base) -> Option<Box<Details>> {
     let rare = base.rare?;
-    let mut metadata: Metadata = rare.metadata.unwrap_or_default();
+    let mut metadata: Metadata = rare.metadata.map(Arc::unwrap_or_clone).unwrap_or_default();
     if let Some(raw) = rare.raw_event {
         metadata.entry("rawEvent").or_insert(raw);
     }

@@ -79,8 +79,7 @@ impl Decoder {
         // A lane has no field for its parent message, so the id becomes metadata of the lane.
         let mut base = started.base;
         if let Some(message) = started.parent_message_id {
-            let metadata = base.rare_mut().metadata.get_or_insert_default();
-            metadata.insert("parentMessageId".to_owned(), Value::from(&*message));
+            base.metadata_mut().insert("parentMessageId".to_owned(), Value::from(&*message));
         }
         if let Some(metadata) = super::details(base).and_then(|details| details.metadata) {
             source = source.with_metadata((*metadata).clone());

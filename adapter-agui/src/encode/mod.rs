@@ -7,12 +7,11 @@
 //! SSE frames end with LF LF: AG-UI clients do not support CR LF. There is no `[DONE]` frame. Sockets, compression and
 //! keep-alives belong to a transport.
 
+mod delta;
 mod watcher;
 
 #[cfg(test)]
 mod tests;
-
-use std::io::Write as _;
 
 use aqueduct_core::ByteString;
 use aqueduct_core::json::escape_into;
@@ -35,10 +34,10 @@ pub fn json(event: &Event, out: &mut Vec<u8>) -> Result<(), Error> {
         return Ok(());
     }
     let start = out.len();
-    serde_json::to_writer(&mut *out, event).map_err(|error| {
-        out.truncate(start);
-        Error::NotWritten(error)
-    })
+    let written = write_start(event, out).and_then(|is_written| {
+        if is_written { Ok(()) } else { serde_json::to_writer(&mut *out, event).map_err(Error::NotWritten) }
+    });
+    written.inspect_err(|_| out.truncate(start))
 }
 
 /// Appends the event as one SSE frame: `id:` if there is one, `data:`, an empty line.
@@ -138,30 +137,64 @@ impl<'e> Parts<'e> {
             _ => None,
         }
     }
+
+    /// Writes what stands before the delta; without one, before the rest.
+    fn write_head(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.head);
+        escape_into(self.id, out);
+        if self.delta.is_some() {
+            out.extend_from_slice(br#"","delta":""#);
+        }
+    }
+
+    /// Writes what stands behind the delta.
+    fn write_tail(&self, out: &mut Vec<u8>) {
+        if let Some(lane) = self.lane {
+            out.extend_from_slice(br#"","subagentRunId":""#);
+            escape_into(lane, out);
+        }
+        out.push(b'"');
+        write_timestamp(self.base, out);
+        out.push(b'}');
+    }
+}
+
+/// Writes the timestamp as a further member, if there is one.
+fn write_timestamp(base: &Base, out: &mut Vec<u8>) {
+    if let Some(timestamp) = base.timestamp {
+        out.extend_from_slice(br#","timestamp":"#);
+        // Writing a number to a vector cannot fail.
+        let _written = serde_json::to_writer(out, &timestamp);
+    }
 }
 
 /// Writes an event by template. Returns `false` for an event that has none, and for one with rare members.
 fn write_parts(event: &Event, out: &mut Vec<u8>) -> bool {
-    let Some(Parts { base, head, id, delta, lane }) = Parts::of(event) else { return false };
-    if base.rare.is_some() {
-        return false;
-    }
-    out.reserve(head.len() + id.len() + delta.map_or(0, str::len) + 64);
-    out.extend_from_slice(head);
-    escape_into(id, out);
-    if let Some(delta) = delta {
-        out.extend_from_slice(br#"","delta":""#);
-        escape_into(delta, out);
-    }
-    if let Some(lane) = lane {
-        out.extend_from_slice(br#"","subagentRunId":""#);
-        escape_into(lane, out);
-    }
-    out.push(b'"');
-    if let Some(timestamp) = base.timestamp {
-        // Writing to a vector cannot fail.
-        let _written = write!(out, ",\"timestamp\":{timestamp}");
-    }
-    out.push(b'}');
+    let Some(parts) = Parts::of(event).filter(|parts| parts.base.rare.is_none()) else { return false };
+    out.reserve(parts.head.len() + parts.id.len() + parts.delta.map_or(0, str::len) + 64);
+    parts.write_head(out);
+    escape_into(parts.delta.unwrap_or_default(), out);
+    parts.write_tail(out);
     true
+}
+
+/// Writes the start of a reasoning message of the parent agent by template. Returns `false` for every other event. Agents
+/// that report their progress send one per report.
+fn write_start(event: &Event, out: &mut Vec<u8>) -> Result<bool, Error> {
+    let Event::ReasoningMessageStart(start) = event else { return Ok(false) };
+    let rare = start.base.rare.as_deref();
+    let is_plain = rare.is_none_or(|rare| rare.raw_event.is_none() && rare.extra.is_empty());
+    if !is_plain || start.subagent_run_id.is_some() {
+        return Ok(false);
+    }
+    out.extend_from_slice(br#"{"type":"REASONING_MESSAGE_START""#);
+    write_timestamp(&start.base, out);
+    if let Some(metadata) = start.base.metadata() {
+        out.extend_from_slice(br#","metadata":"#);
+        serde_json::to_writer(&mut *out, metadata).map_err(Error::NotWritten)?;
+    }
+    out.extend_from_slice(br#","messageId":""#);
+    escape_into(&start.message_id, out);
+    out.extend_from_slice(br#"","role":"reasoning"}"#);
+    Ok(true)
 }

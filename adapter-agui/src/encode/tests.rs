@@ -89,4 +89,21 @@ proptest! {
         let read: Value = serde_json::from_str(&written(&event(value.clone()))).unwrap();
         prop_assert_eq!(read, value);
     }
+
+    #[test]
+    fn the_start_of_reasoning_is_written_as_serde_writes_it(
+        id in ".{0,9}", lane in proptest::option::of(".{0,9}"), timestamp in proptest::option::of(any::<i32>()),
+        metadata in proptest::option::of(".{0,9}"), raw in any::<bool>(), extra in any::<bool>(),
+    ) {
+        let mut value = json!({"type": "REASONING_MESSAGE_START", "messageId": id, "role": "reasoning"});
+        for (name, member) in [("subagentRunId", lane.map(Value::from)), ("timestamp", timestamp.map(Value::from)),
+            ("metadata", metadata.map(|value| json!({"a": value}))), ("rawEvent", raw.then(|| json!([1]))),
+            ("later", extra.then(|| json!("x")))] {
+            if let Some(member) = member {
+                value[name] = member;
+            }
+        }
+        let event = event(value);
+        prop_assert_eq!(written(&event), serde_json::to_string(&event).unwrap());
+    }
 }

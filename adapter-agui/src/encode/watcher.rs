@@ -2,18 +2,22 @@
 //!
 //! ```text
 //! BlockEvent ──View::convert──► 0..n Events ──halves──► events within MAX_DELTA ──write──► one payload each
-//!                                                                   └─ not encodable: a notice (CUSTOM) instead
+//!        │                                                          └─ not encodable: a notice (CUSTOM) instead
+//!        └─ a delta of the same block as the one before ──DeltaTemplate──► one payload
 //! ```
 //!
 //! Every event yields at least one payload or is hidden by the settings: no event vanishes because
 //! of its size or encoding. Framing (SSE, WebSocket messages) belongs to the transport, which
 //! supplies the sink.
 
+use std::sync::Arc;
+
 use aqueduct_core::service::{EventEncoder, PayloadSink};
 use aqueduct_core::{BlockEvent, ByteString, ConverterSet, wellknown};
 use serde_json::json;
 
 use super::MAX_FRAME;
+use super::delta::DeltaTemplate;
 use crate::config::Settings;
 use crate::convert::View;
 use crate::error::Error;
@@ -22,7 +26,7 @@ use crate::wire::{Custom, Event};
 
 /// The longest delta of one event, in bytes. Escaping makes a text up to six times longer (`\u0001`
 /// for one byte), and clients accept at most 10 MiB at once.
-const MAX_DELTA: usize = 1024 * 1024;
+pub(super) const MAX_DELTA: usize = 1024 * 1024;
 
 /// Converts and encodes events for one watcher. Its buffers are reused: a delta costs no allocation.
 ///
@@ -34,6 +38,11 @@ pub struct WatcherEncoder {
     view: View,
     encoding: Encoding,
     events: Vec<Event>,
+    /// The template of the block whose deltas were encoded last; `None` until its second delta, because a block of one is
+    /// not worth it.
+    template: Option<Box<DeltaTemplate>>,
+    /// The address of the head of the last delta's block.
+    last_block: usize,
 }
 
 impl WatcherEncoder {
@@ -51,7 +60,18 @@ impl WatcherEncoder {
     fn for_view(view: View, encoding: Encoding) -> Self {
         let encoding = if cfg!(feature = "proto") { encoding } else { Encoding::Json };
         // Most events are converted to one; a list that grows from nothing has room for four.
-        Self { view, encoding, events: Vec::with_capacity(1) }
+        Self { view, encoding, events: Vec::with_capacity(1), template: None, last_block: 0 }
+    }
+
+    /// Learns the template of a delta that was converted to `events`, if it is the second of its block.
+    fn learn(&mut self, event: &BlockEvent, events: &[Event]) {
+        let BlockEvent::BlockDelta { block, .. } = event else { return };
+        let is_json = self.encoding != Encoding::Proto;
+        let address = Arc::as_ptr(block).addr();
+        let is_second = std::mem::replace(&mut self.last_block, address) == address;
+        if is_second && is_json && self.view.converts_deltas_alike(block) {
+            self.template = DeltaTemplate::learn(event, events).map(Box::new);
+        }
     }
 
     /// Encodes an event. A delta above [`MAX_DELTA`] is split in halves, recursively; an event that
@@ -90,12 +110,16 @@ impl WatcherEncoder {
 
 impl EventEncoder for WatcherEncoder {
     fn encode(&mut self, event: &BlockEvent, sink: &mut dyn PayloadSink) {
+        if self.template.as_ref().is_some_and(|template| template.write(event, sink)) {
+            return;
+        }
         // `push` borrows the encoder, so the buffer is moved out and back; it keeps its capacity.
         let mut events = std::mem::take(&mut self.events);
         self.view.convert(event, &mut events);
         for event in &events {
             self.push(event, sink);
         }
+        self.learn(event, &events);
         events.clear();
         self.events = events;
     }
@@ -281,6 +305,40 @@ mod tests {
         let texts = [0, 1, 2].map(|at: u8| at.to_string().repeat(500_000));
         let [behind, prompt] = payloads_of(Subagents::Tool, &texts, 2 * MAX_DELTA);
         assert!(text_of(&behind) == text_of(&prompt));
+    }
+
+    #[test]
+    fn deltas_by_template_are_those_of_the_converters() {
+        let agent = Source::root().child("a").named("researcher");
+        let pieces = |update: fn(&'static str) -> Update| {
+            ["Let ", "me \"look\"\n", "", "there", "é"].map(|piece| update(piece).in_message("m"))
+        };
+        let kinds: [fn(&'static str) -> Update; 3] =
+            [Update::text, Update::thinking, |piece| Update::text(piece).intermediate()];
+        let updates = [Source::root(), agent.clone(), Source::root(), agent].into_iter().flat_map(|source| {
+            kinds.into_iter().flat_map(pieces).map(move |update| update.from_source(&source))
+        });
+        let events = run_to_end(updates.map(SourceEvent::from));
+        let subagents =
+            [Subagents::Attributed, Subagents::Inline, Subagents::Tool, Subagents::Hidden].into_iter();
+        for settings in subagents.flat_map(|shown| {
+            [Settings::new(Dialect::V1_0), Settings::for_declared(None)].map(|s| s.with_subagents(shown))
+        }) {
+            let mut encoder = WatcherEncoder::for_settings(&settings, Encoding::Json);
+            let (mut sink, mut view, mut converted) = (Payloads::default(), View::new(&settings), Vec::new());
+            for event in &events {
+                encoder.encode(event, &mut sink);
+                view.convert(event, &mut converted);
+            }
+            let converted = converted.iter().map(|event| serde_json::to_value(event).unwrap());
+            let payloads = sink.0.iter().map(|payload| serde_json::from_slice(payload).unwrap());
+            assert_eq!(
+                payloads.collect::<Vec<serde_json::Value>>(),
+                converted.collect::<Vec<_>>(),
+                "{settings:?}"
+            );
+            assert!(encoder.template.is_some());
+        }
     }
 
     #[test]

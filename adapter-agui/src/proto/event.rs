@@ -103,7 +103,9 @@ fn write_base(kind: EventType, base: &Base, out: &mut Vec<u8>) {
     base.timestamp.write(2, out);
     if let Some(rare) = &base.rare {
         rare.raw_event.write(3, out);
-        rare.metadata.write(4, out);
+    }
+    if let Some(metadata) = base.metadata() {
+        metadata.write(4, out);
     }
 }
 
@@ -116,7 +118,7 @@ fn read_base(kind: EventType, base: &mut Base, mut reader: Reader) -> Result<(),
             1 => number_seen = field.int64()?,
             2 => base.timestamp.read(&field)?,
             3 => base.rare_mut().raw_event.read(&field)?,
-            4 => base.rare_mut().metadata.read(&field)?,
+            4 => base.metadata_mut().read(&field)?,
             _ => {}
         }
     }

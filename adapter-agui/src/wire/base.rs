@@ -1,5 +1,7 @@
 //! [`Base`]: the members that all events share.
 
+use std::sync::Arc;
+
 use aqueduct_core::Metadata;
 use serde::ser::SerializeMap;
 use serde_json::Value;
@@ -21,8 +23,8 @@ pub struct Base {
 pub struct Rare {
     /// The original event of the framework. Never null.
     pub raw_event: Option<Value>,
-    /// Free-form metadata. The key `ag-ui` is reserved.
-    pub metadata: Option<Metadata>,
+    /// Free-form metadata. The key `ag-ui` is reserved. Shared with the canonical event.
+    pub metadata: Option<Arc<Metadata>>,
     /// Undeclared members, written back unchanged.
     pub extra: Metadata,
 }
@@ -30,7 +32,12 @@ pub struct Rare {
 impl Base {
     /// Returns the metadata of the event.
     pub fn metadata(&self) -> Option<&Metadata> {
-        self.rare.as_ref()?.metadata.as_ref()
+        self.rare.as_ref()?.metadata.as_deref()
+    }
+
+    /// Returns the metadata of the event for changes, created on first use.
+    pub fn metadata_mut(&mut self) -> &mut Metadata {
+        Arc::make_mut(self.rare_mut().metadata.get_or_insert_default())
     }
 
     /// Returns the original event of the framework.
@@ -54,7 +61,8 @@ impl Base {
         let metadata: Option<Metadata> = member(members, "metadata", at)?;
         let mut base = Self { timestamp, rare: None };
         if raw_event.is_some() || metadata.is_some() {
-            base.rare = Some(Box::new(Rare { raw_event, metadata, extra: Metadata::new() }));
+            base.rare =
+                Some(Box::new(Rare { raw_event, metadata: metadata.map(Arc::new), extra: Metadata::new() }));
         }
         Ok(base)
     }
@@ -63,7 +71,9 @@ impl Base {
         put(map, "timestamp", &self.timestamp)?;
         if let Some(rare) = &self.rare {
             put(map, "rawEvent", &rare.raw_event)?;
-            put(map, "metadata", &rare.metadata)?;
+        }
+        if let Some(metadata) = self.metadata() {
+            map.serialize_entry("metadata", metadata)?;
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ mod results;
 #[cfg(test)]
 mod tests;
 
-use aqueduct_core::{BlockEvent, ConverterSet};
+use aqueduct_core::{BlockEvent, BlockHead, ConverterSet};
 
 use super::converters;
 use crate::config::{Settings, Subagents};
@@ -43,6 +43,8 @@ const MAX_HELD: usize = 1 << 20;
 pub struct View {
     converters: ConverterSet<Event>,
     state: State,
+    /// Set for the converters of this crate.
+    is_own: bool,
 }
 
 /// The state of a view beside its converters.
@@ -61,12 +63,12 @@ impl View {
             Subagents::Hidden => State::Hidden(Answers::default()),
             Subagents::Attributed | Subagents::Inline => State::None,
         };
-        Self { converters: converters(settings), state }
+        Self { converters: converters(settings), state, is_own: true }
     }
 
     /// Returns a view with these converters and without state.
     pub fn from_converters(converters: ConverterSet<Event>) -> Self {
-        Self { converters, state: State::None }
+        Self { converters, state: State::None, is_own: false }
     }
 
     /// Appends the AG-UI events for `event`.
@@ -92,6 +94,12 @@ impl View {
     /// Returns `true` if the output for an event depends on earlier events of the run.
     pub fn has_state(&self) -> bool {
         !matches!(self.state, State::None)
+    }
+
+    /// Returns `true` if the deltas of a block from its second on become events that differ in their text alone, and have no
+    /// other effect. The state is about sub-agents, and of the root it notes the first delta.
+    pub(crate) fn converts_deltas_alike(&self, block: &BlockHead) -> bool {
+        self.is_own && (!self.has_state() || block.lane.is_root())
     }
 
     /// Returns `true` if `merged`, the joined text of several deltas, yields at most one event, and if later output does not

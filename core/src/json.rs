@@ -52,6 +52,10 @@ fn plain_words(bytes: &[u8]) -> usize {
     }
 }
 
+#[expect(
+    clippy::needless_bitwise_bool,
+    reason = "without branches, so that vector instructions examine a block"
+)]
 fn is_special(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }

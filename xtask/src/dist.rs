@@ -45,6 +45,8 @@ use anyhow::Context as _;
 use anyhow::Result;
 use clap::Args;
 
+#[cfg(feature = "dist")]
+use crate::files;
 use crate::project::Project;
 
 /// Options of `dist`.
@@ -113,10 +115,7 @@ pub(crate) fn run(project: &Project, args: &DistArgs) -> Result<()> {
 /// Writes every package, the bill of materials and the checksums.
 #[cfg(feature = "dist")]
 fn write(project: &Project, payload: &payload::Payload, out: &std::path::Path) -> Result<()> {
-    if out.exists() {
-        std::fs::remove_dir_all(out).with_context(|| format!("cannot remove {}", out.display()))?;
-    }
-    std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
+    files::recreate(out)?;
     archive::write(payload, out)?;
     wheel::write(payload, out)?;
     npm::write(payload, out)?;

@@ -8,6 +8,7 @@ mod bench;
 mod ci;
 mod codegen;
 mod dist;
+mod files;
 mod fuzz;
 mod interop;
 mod invocation;

@@ -9,7 +9,7 @@
 use anyhow::{Context as _, Result, bail};
 
 use crate::project::{Metadata, Project};
-use crate::tidy;
+use crate::{files, tidy};
 
 /// Files outside cargo that contain the version, with the text before and after it.
 const VERSIONS: [(&str, &str, &str); 6] = [
@@ -56,8 +56,7 @@ pub(crate) fn run(project: &Project, dry_run: bool) -> Result<()> {
 }
 
 fn read(project: &Project, file: &str) -> Result<String> {
-    let path = project.root().join(file);
-    std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    files::read(&project.root().join(file))
 }
 
 fn check_tree(project: &Project) -> Result<()> {

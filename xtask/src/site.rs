@@ -14,10 +14,11 @@ mod pages;
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
 use self::pages::Page;
 pub(crate) use self::pages::resolve;
+use crate::files;
 use crate::interop::peers::text;
 use crate::invocation::Invocation;
 use crate::project::Project;
@@ -35,16 +36,16 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     let (sources, site) = (target.join("site-pages"), target.join("site"));
     let mdbook = install(project, &target)?;
     let pages = pages::write(project.root(), &sources)?;
-    remove(&site)?;
+    files::remove(&site)?;
     Invocation::new(mdbook, project.root())
         .args(["build", "--dest-dir", &text(&site)?, &text(&sources)?])
         .run()?;
     for page in &pages {
         ensure!(site.join(page.rendered()).exists(), "mdBook rendered no page for {}", page.path);
-        pages::copy(&sources.join(&page.path), &site.join(&page.path))?;
+        files::copy(&sources.join(&page.path), &site.join(&page.path))?;
     }
     let index = llms(&sources, &pages)?;
-    std::fs::write(site.join("llms.txt"), index).context("cannot write llms.txt")?;
+    files::write(&site.join("llms.txt"), index)?;
     let broken = links::broken(&site, &pages)?;
     ensure!(broken.is_empty(), "links without a target:\n  {}", broken.join("\n  "));
     println!("{} pages are in {}", pages.len(), site.display());
@@ -67,14 +68,6 @@ fn install(project: &Project, target: &Path) -> Result<String> {
     Ok(program)
 }
 
-/// Removes a folder, if it exists.
-fn remove(folder: &Path) -> Result<()> {
-    if folder.exists() {
-        std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    Ok(())
-}
-
 /// Returns `llms.txt`: the name of the project, and for each part of the contents the Markdown of its pages with their first sentences.
 fn llms(sources: &Path, pages: &[Page]) -> Result<String> {
     let mut text = "# Aqueduct\n\n> Carries any agent's stream to any agent frontend, intact.\n".to_owned();
@@ -85,10 +78,7 @@ fn llms(sources: &Path, pages: &[Page]) -> Result<String> {
             let heading = if page.part.is_empty() { "Overview" } else { &page.part };
             text.extend(["\n## ", heading, "\n\n"]);
         }
-        let path = sources.join(&page.path);
-        let content =
-            std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let line = match first_sentence(&content) {
+        let line = match first_sentence(&files::read(&sources.join(&page.path))?) {
             Some(sentence) => format!("- [{}]({}): {sentence}\n", page.title, page.path),
             None => format!("- [{}]({})\n", page.title, page.path),
         };

@@ -14,6 +14,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use toml::Table;
 
+use crate::files;
 use crate::interop::peers::{debian_package, text};
 use crate::invocation::Invocation;
 use crate::project::Project;
@@ -39,12 +40,11 @@ pub(crate) fn run(project: &Project, write: bool) -> Result<()> {
     let counts = count(project)?;
     let path = project.root().join(BASELINE);
     if write {
-        std::fs::write(&path, render(&tools, &counts)).with_context(|| format!("cannot write {BASELINE}"))?;
+        files::write(&path, render(&tools, &counts))?;
         println!("wrote {} cases to {BASELINE}", counts.len());
         return Ok(());
     }
-    let baseline =
-        std::fs::read_to_string(&path).with_context(|| format!("cannot read {BASELINE}: {WRITE_HINT}"))?;
+    let baseline = files::read(&path).context(WRITE_HINT)?;
     let baseline = Baseline::parse(&baseline).with_context(|| format!("cannot read {BASELINE}"))?;
     print!("{}", table(&baseline, &counts));
     let findings = findings(&baseline, &counts);
@@ -113,10 +113,7 @@ fn count(project: &Project) -> Result<Counts> {
     project.cargo(["build", "--quiet", "--profile", "counts", "--package", PACKAGE]).run()?;
     let target = project.metadata()?.target_directory()?;
     let folder = target.join("counts").join("callgrind");
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    files::recreate(&folder)?;
     let program = text(&target.join("counts").join("counts"))?;
     let cases = project.program(Path::new(&program)).output()?;
     let count = |(at, name): (usize, &str)| -> Result<(String, u64)> {
@@ -136,7 +133,7 @@ fn count(project: &Project) -> Result<Counts> {
 
 /// Reads the instructions of a case.
 fn total(path: &Path) -> Result<u64> {
-    let dump = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let dump = files::read(path)?;
     let total = dump.lines().find_map(|line| line.strip_prefix("totals: "));
     let total = total.with_context(|| format!("{} has no totals", path.display()))?;
     total.trim().parse().with_context(|| format!("{} has no number of instructions", path.display()))

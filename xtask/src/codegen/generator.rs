@@ -1,9 +1,10 @@
 //! [`Generator`]: one generated file with its inputs; and the loop over all of them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::files;
 use crate::invocation::Invocation;
 use crate::project::Project;
 
@@ -57,7 +58,7 @@ pub(crate) fn run_all(project: &Project, generators: &[Generator], check: bool) 
         } else if check {
             stale.push(generator.output);
         } else {
-            write(&path, &fresh)?;
+            files::write(&path, &fresh)?;
             println!("codegen: wrote {}", generator.output);
         }
     }
@@ -68,13 +69,6 @@ pub(crate) fn run_all(project: &Project, generators: &[Generator], check: bool) 
         "not what would be generated: {}\nrun `cargo xtask codegen` and commit the result",
         stale.join(", ")
     )
-}
-
-fn write(path: &PathBuf, text: &str) -> Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    }
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]

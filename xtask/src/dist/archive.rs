@@ -11,6 +11,7 @@ use flate2::{Compression, GzBuilder};
 use sha2::{Digest as _, Sha256};
 
 use super::payload::{File, Payload};
+use crate::files;
 
 /// The modification time of every file in a package: the earliest time of a ZIP archive, 1980-01-01.
 const EPOCH: u64 = 315_532_800;
@@ -110,23 +111,14 @@ fn header(size: u64, mode: u32) -> tar::Header {
 
 /// Writes a package into the folder of all packages.
 pub(super) fn save(out: &Path, name: &str, content: &[u8]) -> Result<()> {
-    let path = out.join(name);
-    let mut file =
-        std::fs::File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
-    file.write_all(content).with_context(|| format!("cannot write {}", path.display()))
+    files::write(&out.join(name), content)
 }
 
 /// Writes `SHA256SUMS` over every file in `out`, in the form of `sha256sum --check`. Returns its lines.
 pub(super) fn write_checksums(out: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(out).with_context(|| format!("cannot list {}", out.display()))? {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
-    }
-    names.sort_unstable();
     let mut lines = Vec::new();
-    for name in names {
-        let content = std::fs::read(out.join(&name)).with_context(|| format!("cannot read {name}"))?;
-        lines.push(format!("{}  {name}", sha256(&content)));
+    for path in files::list(out)? {
+        lines.push(format!("{}  {}", sha256(&files::read_bytes(&path)?), files::name(&path)?));
     }
     save(out, "SHA256SUMS", format!("{}\n", lines.join("\n")).as_bytes())?;
     Ok(lines)

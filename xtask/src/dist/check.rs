@@ -21,11 +21,12 @@ mod sdk;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
 use self::registry::Registry;
 use self::sandbox::Sandbox;
 use super::payload::Payload;
+use crate::files;
 use crate::interop::peers::Peers;
 use crate::invocation::Invocation;
 use crate::project::Project;
@@ -95,8 +96,7 @@ pub(super) fn run(project: &Project, payload: &Payload, folder: &Path) -> Result
         }
     }
     if failed.is_empty() {
-        std::fs::remove_dir_all(&base).with_context(|| format!("cannot remove {}", base.display()))?;
-        return Ok(());
+        return files::remove(&base);
     }
     bail!("packages that do not work, with their folders in {}:\n  {}", base.display(), failed.join("\n  "))
 }
@@ -111,10 +111,7 @@ fn copy_libraries(sandbox: &Sandbox, binary: &str, root: &Path) -> Result<()> {
     // A static program has none: `ldd` then fails.
     let listed = sandbox.call("ldd").args([binary]).output().unwrap_or_default();
     for library in listed.split_whitespace().filter(|word| word.starts_with('/')) {
-        let copy = root.join(library.trim_start_matches('/'));
-        let folder = copy.parent().context("a library without a folder")?;
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        std::fs::copy(library, &copy).with_context(|| format!("cannot copy {library}"))?;
+        files::copy(Path::new(library), &root.join(library.trim_start_matches('/')))?;
     }
     Ok(())
 }

@@ -14,12 +14,13 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::archive::{Folder, folders_above, gzip, save, sha256, tar};
 use super::payload::{File, HOMEPAGE, LICENCE, Payload, SUMMARY};
 use super::platform::newest_glibc;
+use crate::files::read_bytes;
 use crate::invocation::Invocation;
 
 /// The user and group of the program.
@@ -77,11 +78,9 @@ fn libraries(payload: &Payload) -> Result<Vec<File>> {
     }
     let binary = crate::interop::peers::text(&payload.path)?;
     let listed = Invocation::new("ldd", Path::new("/")).args([binary]).output()?;
-    let paths: Vec<&str> = listed.split_whitespace().filter(|word| word.starts_with('/')).collect();
-    let read = |path: &str| std::fs::read(path).with_context(|| format!("cannot read {path}"));
     let mut files = Vec::new();
-    for path in paths {
-        let file = File::program(path.trim_start_matches('/'), read(path)?);
+    for path in listed.split_whitespace().filter(|word| word.starts_with('/')) {
+        let file = File::program(path.trim_start_matches('/'), read_bytes(Path::new(path))?);
         if path.contains("/libc.so") {
             ensure!(
                 newest_glibc(&file.content) >= Some(RESOLVER_BUILT_IN),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use super::platform::Platform;
+use crate::files;
 use crate::invocation::Invocation;
 use crate::project::Project;
 use crate::released;
@@ -68,10 +69,7 @@ impl Payload {
         let platform = Platform::here()?;
         let built = built.canonicalize().with_context(|| format!("cannot find {}", built.display()))?;
         let binary = stripped(project, &built, target)?;
-        let read = |path: &str| {
-            let path = project.root().join(path);
-            std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
-        };
+        let read = |path: &str| files::read_bytes(&project.root().join(path));
         let licences = ["LICENSE-APACHE", "LICENSE-MIT"];
         let licences =
             licences.iter().map(|name| Ok(File::new(*name, read(name)?))).collect::<Result<_>>()?;
@@ -117,7 +115,7 @@ fn stripped(project: &Project, built: &Path, target: &Path) -> Result<Binary> {
     let (from, to) = (crate::interop::peers::text(built)?, crate::interop::peers::text(&small)?);
     let strip = Invocation::new("strip", project.root()).args(["-o", &to, &from]);
     let path = if strip.output().is_ok() { small } else { built.to_owned() };
-    let content = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let content = files::read_bytes(&path)?;
     Ok(Binary { path, content })
 }
 
@@ -138,19 +136,9 @@ fn completions(project: &Project, binary: &Path) -> Result<Vec<File>> {
 fn man_pages(project: &Project, binary: &Path, target: &Path) -> Result<Vec<File>> {
     let folder = target.join("man");
     // Pages of commands that no longer exist must not be packaged.
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    files::recreate(&folder)?;
     let text = crate::interop::peers::text;
     Invocation::new(text(binary)?, project.root()).args(["man", "--out", &text(&folder)?]).output()?;
-    let mut pages = Vec::new();
-    for page in std::fs::read_dir(&folder).context("cannot list the man pages")? {
-        let path = page?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).context("a man page without a name")?;
-        let content = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        pages.push(File::new(name, content));
-    }
-    pages.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(pages)
+    let page = |path: PathBuf| Ok(File::new(files::name(&path)?, files::read_bytes(&path)?));
+    files::list(&folder)?.into_iter().map(page).collect()
 }

@@ -7,8 +7,9 @@ mod python;
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
+use crate::files;
 use crate::interop::peers::{check_node, text};
 use crate::invocation::Invocation;
 use crate::project::Project;
@@ -34,9 +35,7 @@ pub(super) fn write(project: &Project, version: &str, out: &Path) -> Result<()> 
 }
 
 fn check_version(project: &Project, file: &str, line: &str) -> Result<()> {
-    let path = project.root().join(file);
-    let content =
-        std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let content = files::read(&project.root().join(file))?;
     ensure!(content.contains(line), "{file}: expected `{line}`, the version of the workspace");
     Ok(())
 }

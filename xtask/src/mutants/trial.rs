@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::Subject;
 use super::find;
 use super::weave::{Mutant, SWITCH, Weaver};
+use crate::files;
 use crate::invocation::Invocation;
 use crate::project::Project;
 
@@ -85,31 +86,27 @@ impl<'p> Trial<'p> {
 
     /// Returns the text of a file of the original tree.
     fn read(&self, file: &str) -> Result<String> {
-        let path = self.project.root().join(file);
-        std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+        files::read(&self.project.root().join(file))
     }
 
     /// Returns the paths of the subject's files. A folder means all Rust files in it except `tests.rs`.
     fn files(&self) -> Result<Vec<String>> {
-        let mut files = Vec::new();
+        let mut found = Vec::new();
         for name in self.subject.files {
             let name = format!("{}/src/{name}", self.subject.folder);
             let path = self.project.root().join(&name);
             if path.is_file() {
-                files.push(name);
+                found.push(name);
                 continue;
             }
-            let entries =
-                std::fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-            let is_code = |name: &String| {
-                Path::new(name).extension().is_some_and(|kind| kind == "rs") && name != "tests.rs"
-            };
-            let mut names: Vec<_> = names.filter(is_code).map(|file| format!("{name}/{file}")).collect();
-            names.sort();
-            files.append(&mut names);
+            for file in files::list(&path)? {
+                let file_name = files::name(&file)?;
+                if file.extension().is_some_and(|kind| kind == "rs") && file_name != "tests.rs" {
+                    found.push(format!("{name}/{file_name}"));
+                }
+            }
         }
-        Ok(files)
+        Ok(found)
     }
 
     /// Keeps the mutants whose line of the list contains `text`, and returns how many mutants are left.
@@ -265,8 +262,8 @@ fn errors(message: &Value) -> Vec<(String, usize)> {
 /// are left out.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     if from.is_dir() {
-        let entries = std::fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
-        return entries.flatten().try_for_each(|entry| copy(&entry.path(), &to.join(entry.file_name())));
+        let mut entries = files::list(from)?.into_iter();
+        return entries.try_for_each(|entry| copy(&entry, &to.join(files::name(&entry)?)));
     }
     std::fs::read(from).map_or(Ok(()), |content| write(to, &content))
 }
@@ -276,7 +273,5 @@ fn write(path: &Path, content: &[u8]) -> Result<()> {
     if std::fs::read(path).is_ok_and(|old| old == content) {
         return Ok(());
     }
-    let folder = path.parent().context("no folder")?;
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+    files::write(path, content)
 }

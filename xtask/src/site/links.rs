@@ -5,9 +5,10 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::pages::Page;
+use crate::files::read;
 
 /// Returns the links of the rendered pages that have no target, with the page that has them.
 pub(super) fn broken(site: &Path, pages: &[Page]) -> Result<Vec<String>> {
@@ -22,10 +23,6 @@ pub(super) fn broken(site: &Path, pages: &[Page]) -> Result<Vec<String>> {
         }
     }
     Ok(broken)
-}
-
-fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Returns the values of all `href` and `src` attributes that are not URLs.

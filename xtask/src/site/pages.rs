@@ -7,6 +7,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
+use crate::files;
+
 /// The page of the table of contents that is outside of `docs`, and its path in the site.
 const ARCHITECTURE: (&str, &str) = ("ARCHITECTURE.md", "architecture.md");
 
@@ -29,22 +31,21 @@ impl Page {
 
 /// Writes the sources into an empty folder. Returns the pages, in the order of the table of contents.
 pub(super) fn write(root: &Path, sources: &Path) -> Result<Vec<Page>> {
-    super::remove(sources)?;
+    files::remove(sources)?;
     let repository = repository(root)?;
     let docs = root.join("docs");
-    for path in files(&docs, "")? {
+    for path in paths(&docs, "")? {
         let (from, to) = (docs.join(&path), in_site(&path));
         if Path::new(&path).extension().is_some_and(|extension| extension == "md") {
             let rewrite = |text: &str| rewrite(text, &format!("docs/{path}"), &to, &repository);
             write_page(&from, &sources.join(&to), &rewrite)?;
         } else {
-            copy(&from, &sources.join(&to))?;
+            files::copy(&from, &sources.join(&to))?;
         }
     }
     let (from, to) = ARCHITECTURE;
     write_page(&root.join(from), &sources.join(to), &|text| rewrite(text, from, to, &repository))?;
-    let contents = std::fs::read_to_string(sources.join("SUMMARY.md")).context("cannot read SUMMARY.md")?;
-    Ok(listed(&contents))
+    Ok(listed(&files::read(&sources.join("SUMMARY.md"))?))
 }
 
 /// Returns the path in the site of a file of `docs`: mdBook renders a README as the index of its folder, but does not change links to it.
@@ -72,8 +73,7 @@ fn listed(contents: &str) -> Vec<Page> {
 
 /// Returns the address of the repository.
 fn repository(root: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(root.join("docs/book.toml")).context("cannot read docs/book.toml")?;
-    let book: toml::Table = text.parse().context("docs/book.toml")?;
+    let book: toml::Table = files::read(&root.join("docs/book.toml"))?.parse().context("docs/book.toml")?;
     let address =
         book.get("output").and_then(|output| output.get("html")?.get("git-repository-url")?.as_str());
     Ok(address.context("docs/book.toml has no output.html.git-repository-url")?.to_owned())
@@ -131,31 +131,16 @@ pub(crate) fn resolve(from: &str, target: &str) -> Option<String> {
 }
 
 fn write_page(from: &Path, to: &Path, rewrite: &dyn Fn(&str) -> String) -> Result<()> {
-    let text = std::fs::read_to_string(from).with_context(|| format!("cannot read {}", from.display()))?;
-    create_parent(to)?;
-    std::fs::write(to, rewrite(&text)).with_context(|| format!("cannot write {}", to.display()))
-}
-
-/// Copies a file, with the folders above it.
-pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
-    create_parent(to)?;
-    std::fs::copy(from, to).map(drop).with_context(|| format!("cannot copy {}", from.display()))
-}
-
-fn create_parent(path: &Path) -> Result<()> {
-    let folder = path.parent().context("a file without a folder")?;
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+    files::write(to, rewrite(&files::read(from)?))
 }
 
 /// Returns the paths of all files below `folder`, relative to it, with `below` before them.
-fn files(folder: &Path, below: &str) -> Result<Vec<String>> {
+fn paths(folder: &Path, below: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
-        let path = entry?.path();
-        let name =
-            path.file_name().and_then(|name| name.to_str()).context("a file name that is not UTF-8")?;
+    for path in files::list(folder)? {
+        let name = files::name(&path)?;
         if path.is_dir() {
-            found.extend(files(&path, &format!("{below}{name}/"))?);
+            found.extend(paths(&path, &format!("{below}{name}/"))?);
         } else {
             found.push(format!("{below}{name}"));
         }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
+use crate::files::read;
 use crate::invocation::Invocation;
 use crate::project::{Package, Project};
 use crate::tidy::layer::Layer;
@@ -83,10 +84,6 @@ fn walk(root: &Path, folder: &Path) -> Result<Vec<String>> {
 fn text_file(root: &Path, path: String) -> Option<TextFile> {
     let bytes = std::fs::read(root.join(&path)).ok()?;
     Some(TextFile { path, text: String::from_utf8_lossy(&bytes).into_owned() })
-}
-
-fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn with_slashes(path: &Path) -> String {

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::sandbox::Sandbox;
 use super::{Outcome, Packages, confined, copy_libraries, demo, is_root};
+use crate::files;
 use crate::interop::peers::text;
 use crate::invocation::Invocation;
 
@@ -63,8 +64,7 @@ fn create_database(sandbox: &Sandbox) -> Result<()> {
         Invocation::new("dpkg-query", sandbox.folder()).args(["--status"]).args(DEPENDENCIES).output()?;
     sandbox.write("root/var/lib/dpkg/status", &format!("{}\n", known.trim_end()))?;
     for folder in ["info", "updates"] {
-        let path = sandbox.folder().join("root/var/lib/dpkg").join(folder);
-        std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        files::create(&sandbox.folder().join("root/var/lib/dpkg").join(folder))?;
     }
     Ok(())
 }
@@ -89,8 +89,7 @@ fn check_files(sandbox: &Sandbox, root: &Path) -> Result<()> {
 
 /// Checks the unit, and runs its check of the configuration inside the root folder with the example of the shipped file.
 fn check_unit(sandbox: &Sandbox, root: &Path) -> Result<()> {
-    let path = root.join("usr/lib/systemd/system/aqueduct.service");
-    let unit = std::fs::read_to_string(&path).context("cannot read the unit")?;
+    let unit = files::read(&root.join("usr/lib/systemd/system/aqueduct.service"))?;
     let command =
         unit.lines().find_map(|line| line.strip_prefix("ExecStartPre=")).context("no ExecStartPre")?;
     let mut words = command.split_whitespace();
@@ -99,12 +98,11 @@ fn check_unit(sandbox: &Sandbox, root: &Path) -> Result<()> {
     let refused = run()?.output().map_err(|error| format!("{error:#}")).err().unwrap_or_default();
     ensure!(refused.contains("[agents.NAME]"), "a configuration without agents is refused with {refused:?}");
     let path = root.join("etc/aqueduct/aqueduct.toml");
-    let shipped = std::fs::read_to_string(&path).context("cannot read the configuration")?;
+    let shipped = files::read(&path)?;
     // Prose begins with `# `, a line of the example with `#` alone.
     let example =
         shipped.lines().filter_map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')));
-    std::fs::write(&path, example.collect::<Vec<_>>().join("\n"))
-        .context("cannot write the configuration")?;
+    files::write(&path, example.collect::<Vec<_>>().join("\n"))?;
     run()?.output()?;
     analyze(sandbox, root, &unit)
 }

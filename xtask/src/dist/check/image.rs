@@ -18,6 +18,7 @@ use super::sandbox::Sandbox;
 use super::{Outcome, Packages, confined, demo, is_root};
 use crate::dist::archive::gunzip;
 use crate::dist::image::{CONFIGURATION, PROGRAM, file_name};
+use crate::files;
 use crate::invocation::Invocation;
 
 /// A configuration as it is mounted into a container.
@@ -35,7 +36,7 @@ pub(super) fn check(packages: &Packages<'_>, sandbox: &Sandbox) -> Result<Outcom
         return Ok(Outcome::Skipped("changing the root folder needs root"));
     }
     let path = packages.path(&file_name(&packages.payload.version, architecture))?;
-    let image = Image::read(&std::fs::read(&path).with_context(|| format!("cannot read {path}"))?)?;
+    let image = Image::read(&files::read_bytes(Path::new(&path))?)?;
     check_folder(sandbox, &image)?;
     if sandbox.call("buildah").args(["--version"]).output().is_err() {
         println!("    buildah is not installed: the image was unpacked and run, but no engine has read it");

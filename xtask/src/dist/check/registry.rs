@@ -19,6 +19,7 @@ use sha2::{Digest as _, Sha512};
 
 use crate::dist::archive::tar_gz;
 use crate::dist::payload::File;
+use crate::files;
 
 /// A running registry; it ends with the process.
 #[derive(Debug)]
@@ -41,9 +42,9 @@ impl Registry {
     pub(super) fn serve(packages: &Path, node_modules: &Path) -> Result<Self> {
         let mut index = Index::new();
         add_installed(&mut index, node_modules, "")?;
-        for entry in list(packages)? {
+        for entry in files::list(packages)? {
             if entry.extension().is_some_and(|extension| extension == "tgz") {
-                let manifest = manifest(&read(&entry)?)?;
+                let manifest = manifest(&files::read_bytes(&entry)?)?;
                 let name = field(&manifest, "name")?.to_owned();
                 index.insert(name, Source::Tarball(entry));
             }
@@ -67,18 +68,9 @@ impl Registry {
     }
 }
 
-fn list(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
-    entries.map(|entry| Ok(entry?.path())).collect()
-}
-
-fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
-}
-
 fn add_installed(index: &mut Index, folder: &Path, scope: &str) -> Result<()> {
-    for entry in list(folder)? {
-        let name = entry.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    for entry in files::list(folder)? {
+        let name = files::name(&entry)?.to_owned();
         if name.starts_with('@') {
             add_installed(index, &entry, &format!("{name}/"))?;
         } else if entry.join("package.json").is_file() {
@@ -91,25 +83,25 @@ fn add_installed(index: &mut Index, folder: &Path, scope: &str) -> Result<()> {
 impl Source {
     fn tarball(&self) -> Result<Vec<u8>> {
         match self {
-            Self::Tarball(path) => read(path),
+            Self::Tarball(path) => files::read_bytes(path),
             Self::Installed(folder) => {
-                let mut files = Vec::new();
-                add_files(&mut files, folder, "package")?;
-                tar_gz(&files)
+                let mut packed = Vec::new();
+                add_files(&mut packed, folder, "package")?;
+                tar_gz(&packed)
             }
         }
     }
 }
 
-fn add_files(files: &mut Vec<File>, folder: &Path, prefix: &str) -> Result<()> {
-    for entry in list(folder)? {
-        let name = entry.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+fn add_files(packed: &mut Vec<File>, folder: &Path, prefix: &str) -> Result<()> {
+    for entry in files::list(folder)? {
+        let name = files::name(&entry)?;
         let path = format!("{prefix}/{name}");
         match entry.is_dir() {
             // Packages inside a package are other packages.
             true if name == "node_modules" => {}
-            true => add_files(files, &entry, &path)?,
-            false => files.push(File::program(path, read(&entry)?)),
+            true => add_files(packed, &entry, &path)?,
+            false => packed.push(File::program(path, files::read_bytes(&entry)?)),
         }
     }
     Ok(())

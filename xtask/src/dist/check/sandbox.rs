@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
+use crate::files;
 use crate::interop::peers::text;
 use crate::invocation::Invocation;
 
@@ -20,12 +21,8 @@ impl Sandbox {
     /// Creates the folder `name` in `base`, without what an earlier check left in it.
     pub(super) fn create(base: &Path, name: &str) -> Result<Self> {
         let folder = base.join(name);
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder)
-                .with_context(|| format!("cannot remove {}", folder.display()))?;
-        }
-        let home = folder.join("home");
-        std::fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
+        files::remove(&folder)?;
+        files::create(&folder.join("home"))?;
         Ok(Self { folder })
     }
 
@@ -52,9 +49,7 @@ impl Sandbox {
     /// Writes a file below the folder, with the folders above it. Returns its path as text.
     pub(super) fn write(&self, name: &str, content: &str) -> Result<String> {
         let path = self.folder.join(name);
-        let folder = path.parent().context("a file without a folder")?;
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+        files::write(&path, content)?;
         text(&path)
     }
 }

@@ -5,27 +5,26 @@
 //! node_modules:  aqueduct-agui runs an agent of aqueduct demo ──► aqueduct-react folds its events; tsc checks the types of both
 //! ```
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::demo::Demo;
 use super::sandbox::Sandbox;
 use super::{Outcome, Packages, installers};
 use crate::dist::payload::PACKAGE;
+use crate::files;
 use crate::interop::peers::{Peers, text};
 use crate::invocation::Invocation;
 
 /// Installs and uses every SDK.
 pub(super) fn check(packages: &Packages<'_>, sandbox: &Sandbox) -> Result<Outcome> {
     let scripts = Peers::of(packages.project, "packages")?;
-    let script = |name: &str| text(&scripts.scripts().join(name));
+    let script = |name: &str| scripts.scripts().join(name);
     let python = installers::virtual_environment(packages, sandbox, &[PACKAGE, "aqueduct-magentic"])?;
     let aqueduct = sandbox.call(sandbox.path("venv/bin/aqueduct")?);
-    check_python(packages, sandbox, &python.args([script("use.py")?]), &aqueduct)?;
+    check_python(packages, sandbox, &python.args([text(&script("use.py"))?]), &aqueduct)?;
     install_node(packages, sandbox)?;
     for name in ["use.mjs", "types.mts"] {
-        let content =
-            std::fs::read_to_string(script(name)?).with_context(|| format!("cannot read {name}"))?;
-        sandbox.write(name, &content)?;
+        sandbox.write(name, &files::read(&script(name))?)?;
     }
     check_node(sandbox, &aqueduct)?;
     let compiler = scripts.npm_project("peers")?.join("node_modules/typescript/bin/tsc");

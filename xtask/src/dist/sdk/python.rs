@@ -1,13 +1,14 @@
 //! The wheel of the Python SDK, out of `pyproject.toml` and the sources.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use toml::{Table, Value};
 
 use crate::dist::payload::{File, HOMEPAGE};
 use crate::dist::wheel::Wheel;
+use crate::files;
 
 /// The licences of the wheel.
 const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
@@ -18,7 +19,7 @@ const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 ///
 /// Fails if `pyproject.toml` lacks a field, or has another version than the workspace.
 pub(super) fn write(sdk: &Path, version: &str, out: &Path) -> Result<()> {
-    let manifest = String::from_utf8_lossy(&read(&sdk.join("pyproject.toml"))?).parse::<Table>();
+    let manifest = files::read(&sdk.join("pyproject.toml"))?.parse::<Table>();
     let manifest = manifest.context("cannot parse sdk/python/pyproject.toml")?;
     let project =
         manifest.get("project").and_then(Value::as_table).context("pyproject.toml has no [project]")?;
@@ -27,28 +28,24 @@ pub(super) fn write(sdk: &Path, version: &str, out: &Path) -> Result<()> {
         found == version,
         "sdk/python/pyproject.toml: expected version {version}, the version of the workspace, not {found}"
     );
-    let readme = String::from_utf8_lossy(&read(&sdk.join(field(project, "readme")?))?).into_owned();
+    let readme = files::read(&sdk.join(field(project, "readme")?))?;
     let package = field(project, "name")?.replace('-', "_");
-    let mut files = Vec::new();
-    add_sources(&mut files, &sdk.join("src").join(&package), &package)?;
+    let mut sources = Vec::new();
+    add_sources(&mut sources, &sdk.join("src").join(&package), &package)?;
     ensure!(
-        files.iter().any(|file| file.path.ends_with("/py.typed")),
+        sources.iter().any(|file| file.path.ends_with("/py.typed")),
         "the SDK has no py.typed: its types are not seen"
     );
-    let licences = LICENCES.iter().map(|name| Ok(File::new(*name, read(&sdk.join(name))?)));
+    let licences = LICENCES.iter().map(|name| Ok(File::new(*name, files::read_bytes(&sdk.join(name))?)));
     let wheel = Wheel {
         stem: format!("{package}-{version}"),
         tag: "py3-none-any".to_owned(),
         is_pure: true,
         metadata: metadata(project, &readme)?,
-        files,
+        files: sources,
         licences: licences.collect::<Result<_>>()?,
     };
     wheel.save(out)
-}
-
-fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn field<'a>(project: &'a Table, name: &str) -> Result<&'a str> {
@@ -57,17 +54,14 @@ fn field<'a>(project: &'a Table, name: &str) -> Result<&'a str> {
 }
 
 /// Adds the sources below `folder`, in a fixed order; what the interpreter left there is not one of them.
-fn add_sources(files: &mut Vec<File>, folder: &Path, prefix: &str) -> Result<()> {
-    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>>>()?;
-    paths.sort_unstable();
-    for path in paths {
-        let name = path.file_name().and_then(|name| name.to_str()).context("a source without a name")?;
+fn add_sources(sources: &mut Vec<File>, folder: &Path, prefix: &str) -> Result<()> {
+    for path in files::list(folder)? {
+        let name = files::name(&path)?;
         let inside = format!("{prefix}/{name}");
         if path.is_dir() && name != "__pycache__" {
-            add_sources(files, &path, &inside)?;
+            add_sources(sources, &path, &inside)?;
         } else if name == "py.typed" || path.extension().is_some_and(|extension| extension == "py") {
-            files.push(File::new(inside, read(&path)?));
+            sources.push(File::new(inside, files::read_bytes(&path)?));
         }
     }
     Ok(())

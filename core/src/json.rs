@@ -1,11 +1,13 @@
-//! Strings of JSON, for adapters that read or write JSON text by hand: the characters that are escaped, and reading without
-//! a copy.
+//! JSON text, for crates that read or write it by hand: the characters of strings that are escaped, reading without a copy, and
+//! the check of its nesting.
 //!
-//! It is in this crate because adapters share no other crate. Parsing and serializing JSON is `serde_json`'s work.
+//! It is in this crate because adapters and transports share no other crate. Parsing and serializing JSON is `serde_json`'s work.
 
+mod depth;
 mod escape;
 mod text;
 
+pub use depth::is_deeper_than;
 pub use escape::escape_into;
 pub use text::borrowed_text;
 

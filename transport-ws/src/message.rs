@@ -7,8 +7,6 @@
 
 pub(crate) mod binary;
 #[cfg(feature = "server")]
-pub(crate) mod depth;
-#[cfg(feature = "server")]
 pub(crate) mod reply;
 #[cfg(feature = "server")]
 pub(crate) mod request;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use aqueduct_core::json::is_deeper_than;
 use aqueduct_core::{ByteString, Metadata};
 use bytes::Bytes;
 use serde_json::Value;
@@ -70,7 +71,7 @@ pub(super) fn present_json_to_bytes(value: &Value) -> Option<Bytes> {
 
 /// Parses JSON, after a check of its nesting.
 pub(super) fn json(field: &'static str, bytes: &Bytes, depth: JsonDepth) -> Result<Value, ConvertError> {
-    if nesting(bytes) > depth.0 {
+    if is_deeper_than(bytes, depth.0) {
         return Err(ConvertError::TooDeep { field, limit: depth.0 });
     }
     // One check of the whole text is cheaper than the parser's own check of each string.
@@ -107,25 +108,4 @@ pub(super) fn optional_metadata(
         Some(Value::Object(metadata)) => Ok(Some(Arc::new(metadata))),
         Some(_) => Err(ConvertError::NotAnObject { field }),
     }
-}
-
-/// Returns the deepest nesting of arrays and objects: exact for valid JSON, and never too low for invalid text up to the
-/// position at which the parser stops.
-fn nesting(json: &[u8]) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0_usize);
-    let (mut in_string, mut escaped) = (false, false);
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use aqueduct_core::json::is_deeper_than;
 use aqueduct_core::protocol::Encoding;
 use aqueduct_core::service::{Caller, EventEncoder, ServiceFuture, StartedRun};
 use aqueduct_transport_http::Gauge;
@@ -26,7 +27,6 @@ use super::envelope::Envelope;
 use super::session::{Session, Shared, refusal_of};
 use super::subscriptions::{Subscription, Subscriptions};
 use crate::close::CloseReason;
-use crate::message::depth;
 
 /// A plain connection.
 pub(crate) struct PlainSession {
@@ -75,7 +75,7 @@ impl Session for PlainSession {
             return Err(CloseReason::new(CloseReason::CONFLICT, reason));
         }
         let json_depth = self.shared.config.limits.json_depth;
-        if depth::is_deeper_than(text, json_depth) {
+        if is_deeper_than(text.as_bytes(), json_depth) {
             let reason = format!("JSON is nested deeper than {json_depth} levels: flatten it");
             return Err(CloseReason::new(CloseReason::BAD_MESSAGE, reason));
         }

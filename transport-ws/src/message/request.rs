@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
+use aqueduct_core::json::is_deeper_than;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
-
-use super::depth;
 
 /// The operations of `aqueduct.v1`: the types of messages that a client may send.
 pub const OPERATIONS: [&str; 10] =
@@ -52,7 +51,7 @@ pub(crate) enum RequestError {
 impl<'a> Request<'a> {
     /// Parses a text message.
     pub(crate) fn parse(text: &'a str, json_depth: usize) -> Result<Self, RequestError> {
-        if depth::is_deeper_than(text, json_depth) {
+        if is_deeper_than(text.as_bytes(), json_depth) {
             return Err(RequestError::Foreign(format!(
                 "JSON is nested deeper than {json_depth} levels: flatten it"
             )));

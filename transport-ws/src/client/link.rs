@@ -7,7 +7,7 @@
 //! The handles are [`Link`] itself, [`RunEvents`] and [`Publisher`]. The lock of the table is held for a lookup, never across
 //! an await. A full queue of a run or publisher stops the reader task, which is the back-pressure to the server.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -366,16 +366,17 @@ impl Reader {
                 let (replies, inbox) = mpsc::channel(self.shared.queued_events);
                 open.publishers.insert(reference.clone(), PublisherQueues { progress, replies });
                 drop(open);
-                let publisher = Publisher::new(
+                drop(to.send(Ok(Publisher {
                     link,
                     reference,
                     run,
-                    acknowledged,
-                    (window, window_bytes),
-                    followed,
-                    inbox,
-                );
-                drop(to.send(Ok(publisher)));
+                    next: acknowledged + 1,
+                    window,
+                    window_bytes,
+                    waiting: VecDeque::new(),
+                    progress: followed,
+                    replies: inbox,
+                })));
             }
             (expected, _) => {
                 expected.fail(Error::Protocol("the answer does not belong to the request".to_owned()));

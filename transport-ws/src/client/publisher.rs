@@ -24,43 +24,20 @@ pub(crate) struct Progress {
 /// counts as a lost connection: the run stays open for a publisher that continues it.
 #[derive(Debug)]
 pub struct Publisher {
-    link: Link,
-    reference: String,
-    run: String,
-    next: u64,
-    window: usize,
-    window_bytes: usize,
+    pub(super) link: Link,
+    pub(super) reference: String,
+    pub(super) run: String,
+    /// The number of the next payload.
+    pub(super) next: u64,
+    pub(super) window: usize,
+    pub(super) window_bytes: usize,
     /// Numbers and sizes of unacknowledged payloads.
-    waiting: VecDeque<(u64, usize)>,
-    progress: watch::Receiver<Progress>,
-    replies: mpsc::Receiver<InterruptReply>,
+    pub(super) waiting: VecDeque<(u64, usize)>,
+    pub(super) progress: watch::Receiver<Progress>,
+    pub(super) replies: mpsc::Receiver<InterruptReply>,
 }
 
 impl Publisher {
-    /// Returns a publisher whose first payload is `acknowledged + 1`.
-    pub(crate) fn new(
-        link: Link,
-        reference: String,
-        run: String,
-        acknowledged: u64,
-        (window, window_bytes): (usize, usize),
-        progress: watch::Receiver<Progress>,
-        replies: mpsc::Receiver<InterruptReply>,
-    ) -> Self {
-        let waiting = VecDeque::new();
-        Self {
-            link,
-            reference,
-            run,
-            next: acknowledged + 1,
-            window,
-            window_bytes,
-            waiting,
-            progress,
-            replies,
-        }
-    }
-
     /// Returns the id of the run.
     pub fn run(&self) -> &str {
         &self.run

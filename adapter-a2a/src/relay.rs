@@ -170,13 +170,7 @@ impl<'b> PassingCall<'b> {
         self.message?;
         let mut edits = vec![self.entry_edit(key, value)?];
         edits.extend(self.removal_edit(key));
-        // From the end, so that offsets stay valid.
-        edits.sort_by_key(|(start, ..)| std::cmp::Reverse(*start));
-        let mut body = self.body.to_owned();
-        for (start, end, text) in edits {
-            body = [body.get(..start)?, text.as_str(), body.get(end..)?].concat();
-        }
-        Some(body)
+        edited(self.body, edits)
     }
 
     /// Returns the edit that sets an entry in the metadata of the call.
@@ -247,6 +241,17 @@ impl<'b> PassingCall<'b> {
     fn offset(&self, part: &str) -> Option<usize> {
         part.as_ptr().addr().checked_sub(self.body.as_ptr().addr())
     }
+}
+
+/// Returns a body with its edits. Returns `None` if an edit is outside of the body.
+fn edited(body: &str, mut edits: Vec<Edit>) -> Option<String> {
+    // From the end, so that offsets stay valid.
+    edits.sort_by_key(|(start, ..)| std::cmp::Reverse(*start));
+    let mut body = body.to_owned();
+    for (start, end, text) in edits {
+        body = [body.get(..start)?, text.as_str(), body.get(end..)?].concat();
+    }
+    Some(body)
 }
 
 /// Returns the version of a method: names of 0.3 contain a slash, those of 1.0 are one word.

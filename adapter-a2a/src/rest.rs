@@ -4,6 +4,9 @@
 //! them. `:subscribe` is sent by `POST` in 1.0, where the specification's text and its proto file disagree and every
 //! known server accepts `POST`; in 0.3 by `GET`, which is all that Python's server accepts.
 
+use std::fmt::Write as _;
+
+use aqueduct_core::principal::percent_decoded;
 use serde_json::{Map, Value, json};
 
 use crate::call::{Call, HttpRequest};
@@ -145,14 +148,15 @@ fn encode_segment(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
             encoded.push(char::from(byte));
         } else {
-            let hex = |nibble: u8| {
-                char::from(b"0123456789ABCDEF".get(usize::from(nibble)).copied().unwrap_or(b'0'))
-            };
-            encoded.push('%');
-            encoded.push(hex(byte >> 4));
-            encoded.push(hex(byte & 15));
+            // Writing to a `String` cannot fail.
+            write!(encoded, "%{byte:02X}").ok();
         }
     }
     // "." and ".." would be resolved as directories.
     if encoded.bytes().all(|byte| byte == b'.') { encoded.replace('.', "%2E") } else { encoded }
+}
+
+/// Decodes percent-encoding in a path or a query. Invalid escapes are kept, and invalid UTF-8 is replaced.
+pub(crate) fn decoded(text: &str) -> String {
+    String::from_utf8_lossy(&percent_decoded(text)).into_owned()
 }

@@ -25,11 +25,12 @@ pub const A2A_JSON: &str = "application/a2a+json";
 pub const EVENT_STREAM: &str = "text/event-stream";
 
 /// A supported version of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Version {
     /// 0.3.x.
     V03,
     /// 1.x.
+    #[default]
     V1,
 }
 

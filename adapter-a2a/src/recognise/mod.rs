@@ -128,54 +128,46 @@ pub struct ToolEnd {
 /// ```
 pub trait Recogniser: fmt::Debug + Send + Sync {
     /// Returns the notices of a status text; none if it is not made of notices.
-    fn status_text(&self, text: &str, metadata: Option<&Metadata>) -> Vec<Sign> {
-        let _ = (text, metadata);
+    fn status_text(&self, _text: &str, _metadata: Option<&Metadata>) -> Vec<Sign> {
         Vec::new()
     }
 
     /// Returns what an artifact is, by its name, its description or its metadata. Called once per artifact, and again
     /// whenever it is replaced.
-    fn artifact(&self, artifact: &Artifact<'_>) -> Option<Sign> {
-        let _ = artifact;
+    fn artifact(&self, _artifact: &Artifact<'_>) -> Option<Sign> {
         None
     }
 
     /// Returns the sub-agent from which an agent forwards an artifact.
-    fn sub_agent(&self, artifact: &Artifact<'_>) -> Option<String> {
-        let _ = artifact;
+    fn sub_agent(&self, _artifact: &Artifact<'_>) -> Option<String> {
         None
     }
 
     /// Returns what a message is, by its metadata: [`Sign::Thinking`] if all its text is thinking.
-    fn message(&self, message: &Message<'_>) -> Option<Sign> {
-        let _ = message;
+    fn message(&self, _message: &Message<'_>) -> Option<Sign> {
         None
     }
 
     /// Returns the token usage in the metadata of an event or artifact, with a key: usage with the same key is counted
     /// once.
-    fn usage(&self, metadata: &Metadata) -> Option<(String, Usage)> {
-        let _ = metadata;
+    fn usage(&self, _metadata: &Metadata) -> Option<(String, Usage)> {
         None
     }
 
     /// Returns a change of the shared state in the metadata of an event or artifact, with the key of the event, if
     /// known: a change with the same key is emitted once.
-    fn state(&self, metadata: &Metadata) -> Option<(String, StateChange)> {
-        let _ = metadata;
+    fn state(&self, _metadata: &Metadata) -> Option<(String, StateChange)> {
         None
     }
 
     /// Returns the speaking agent in the metadata of an event or artifact (empty if unknown), and the name of the agent
     /// itself, if known.
-    fn author(&self, metadata: &Metadata) -> Option<(String, Option<String>)> {
-        let _ = metadata;
+    fn author(&self, _metadata: &Metadata) -> Option<(String, Option<String>)> {
         None
     }
 
     /// Returns what a part is. Called for data parts, and for text parts that have metadata.
-    fn part(&self, part: &Part<'_>) -> Option<Sign> {
-        let _ = part;
+    fn part(&self, _part: &Part<'_>) -> Option<Sign> {
         None
     }
 }

@@ -15,11 +15,11 @@
 //! Too many ids are harmless, one too few is not: an id that occurs in a member with another meaning is reported
 //! too. Not here: who owns an id, and what is done about a foreign one.
 
-use aqueduct_core::principal::percent_decoded;
 use serde_json::{Map, Value};
 
 use super::unique::parse;
-use super::{members, text};
+use super::{edited, members, text};
+use crate::rest::decoded;
 
 /// The member that contains a message: `request` in the protobuf of 0.3.
 const MESSAGE: [&str; 2] = ["message", "request"];
@@ -198,14 +198,7 @@ pub fn replace_contexts(body: &str, is_rpc: bool, other: impl Fn(&str) -> Option
             edits.extend(found.map(|id| (start, start + raw.get().len(), Value::from(id).to_string())));
         }
     }
-    // From the end, so that offsets stay valid.
-    edits.sort_by_key(|(start, ..)| std::cmp::Reverse(*start));
-    let is_changed = !edits.is_empty();
-    let mut body = body.to_owned();
-    for (start, end, id) in edits {
-        body = [body.get(..start)?, id.as_str(), body.get(end..)?].concat();
-    }
-    is_changed.then_some(body)
+    if edits.is_empty() { None } else { edited(body, edits) }
 }
 
 /// Returns the contexts that the query of a REST call names.
@@ -295,11 +288,6 @@ fn urls(params: &Value, is_push: bool) -> Vec<String> {
         }
     }
     found
-}
-
-/// Decodes a percent-encoded segment of a path.
-fn decoded(segment: &str) -> String {
-    String::from_utf8_lossy(&percent_decoded(segment)).into_owned()
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ pub(super) trait TaskItems: Send {
 }
 
 /// The response to a [`Call`](crate::call::Call).
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Answer {
     /// A task (send, get, cancel).
@@ -67,21 +68,6 @@ pub enum Answer {
     Card(Box<Value>),
     /// No content (delete).
     Nothing,
-}
-
-impl fmt::Debug for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Task(task) => f.debug_tuple("Task").field(task).finish(),
-            Self::Message(message) => f.debug_tuple("Message").field(message).finish(),
-            Self::Stream(_) => f.write_str("Stream(…)"),
-            Self::Tasks(page) => f.debug_tuple("Tasks").field(page).finish(),
-            Self::PushConfig(config) => f.debug_tuple("PushConfig").field(config).finish(),
-            Self::PushConfigs(configs) => f.debug_tuple("PushConfigs").field(configs).finish(),
-            Self::Card(card) => f.debug_tuple("Card").field(card).finish(),
-            Self::Nothing => f.write_str("Nothing"),
-        }
-    }
 }
 
 /// One page of a caller's tasks.

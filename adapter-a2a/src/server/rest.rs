@@ -22,6 +22,7 @@ use super::payload::ItemPayloads;
 use super::result;
 use super::{Answer, ServerError};
 use crate::encode::Envelope;
+use crate::rest::decoded;
 use crate::version::{A2A_JSON, Binding, JSON, Version};
 use crate::wire::ErrorKind;
 
@@ -135,7 +136,7 @@ impl Route {
             ServerError::new(ErrorKind::MethodNotFound, format!("there is no {verb} {shown}"))
         };
         // Segments are decoded after the split: an encoded slash belongs to an id.
-        let mut segments: Vec<String> = path.trim_start_matches('/').split('/').map(decode).collect();
+        let mut segments: Vec<String> = path.trim_start_matches('/').split('/').map(decoded).collect();
         let version = if is_v03(path) { Version::V03 } else { Version::V1 };
         let mut tenant = String::new();
         if version == Version::V03 {
@@ -199,26 +200,6 @@ fn query_pairs(query: Option<&str>) -> impl Iterator<Item = (String, String)> {
     let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     pairs.map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decode(&key.replace('+', " ")), decode(&value.replace('+', " ")))
+        (decoded(&key.replace('+', " ")), decoded(&value.replace('+', " ")))
     })
-}
-
-/// Decodes percent-encoding. Invalid escapes are kept, and invalid UTF-8 is replaced.
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, others)) = rest.split_first() {
-        let hex = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        match (first, others) {
-            (b'%', [high, low, after @ ..]) if hex(*high).is_some() && hex(*low).is_some() => {
-                bytes.push(hex(*high).unwrap_or_default() << 4 | hex(*low).unwrap_or_default());
-                rest = after;
-            }
-            _ => {
-                bytes.push(*first);
-                rest = others;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -18,7 +18,7 @@ use aqueduct_core::service::BoxFuture;
 use serde_json::Value;
 
 use super::PushSender;
-use super::deliver::{Delivery, deliver};
+use super::deliver::{Delivery, deliver, whole};
 use super::wish::Wish;
 use crate::server::agent::{AgentServer, Shared};
 use crate::server::fold::{Folded, stamped};
@@ -204,17 +204,10 @@ impl Courier {
         }
     }
 
-    /// Returns the complete task, in the form of the receiver's version.
+    /// Returns the complete task, in the form of the receiver.
     fn whole(&self, told: &Told) -> Value {
-        let whole = told.folded.snapshot(None, true);
-        let whole = match told.view {
-            Some(_) => PlainView::new(self.shared().config.limits.artifact_bytes).into_task(whole),
-            None => whole,
-        };
-        match self.wish.version {
-            Version::V1 => StreamItem::Task(whole).to_json(Dialect::V1),
-            Version::V03 => whole.to_json(Dialect::V03JsonRpc),
-        }
+        let limits = &self.shared().config.limits;
+        whole(&told.folded, told.view.is_some(), self.wish.version, limits)
     }
 
     /// Delivers notifications, each under an id that is the same for every attempt: the run, the number of the

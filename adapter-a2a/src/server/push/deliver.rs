@@ -18,11 +18,26 @@ use super::request::request;
 use super::screen::{Target, is_local_name, is_public, target};
 use super::{PushPolicy, PushSender};
 use crate::call::PushConfig;
+use crate::server::TaskLimits;
 use crate::server::agent::Shared;
+use crate::server::fold::Folded;
 use crate::server::plain::PlainView;
 use crate::server::task::TaskEntry;
 use crate::version::Version;
 use crate::wire::{Dialect, StreamItem};
+
+/// Returns a complete task as a notification, in the form of its receiver: of a version, and without marks if
+/// `is_plain` is set.
+pub(super) fn whole(folded: &Folded, is_plain: bool, version: Version, limits: &TaskLimits) -> Value {
+    let mut whole = folded.snapshot(None, true);
+    if is_plain {
+        whole = PlainView::new(limits.artifact_bytes).into_task(whole);
+    }
+    match version {
+        Version::V1 => StreamItem::Task(whole).to_json(Dialect::V1),
+        Version::V03 => whole.to_json(Dialect::V03JsonRpc),
+    }
+}
 
 /// Delivers until the queue of a configuration is empty. At most one exists per configuration
 /// (`PushEntry::is_busy`), so events arrive in order.
@@ -59,13 +74,7 @@ impl Deliverer {
         let push = state.pushes.iter_mut().find(|push| Arc::ptr_eq(&push.config, &self.config))?;
         if std::mem::take(&mut push.needs_task) {
             let is_plain = push.view.is_some();
-            let whole = state.folded.snapshot(None, true);
-            let view = PlainView::new(self.shared.config.limits.artifact_bytes);
-            let whole = if is_plain { view.into_task(whole) } else { whole };
-            return Some(match self.version {
-                Version::V1 => StreamItem::Task(whole).to_json(Dialect::V1),
-                Version::V03 => whole.to_json(Dialect::V03JsonRpc),
-            });
+            return Some(whole(&state.folded, is_plain, self.version, &self.shared.config.limits));
         }
         let item = push.queue.pop_front();
         push.is_busy = item.is_some();

@@ -59,6 +59,18 @@ struct Body {
     closed: bool,
 }
 
+impl Body {
+    /// Prepares the tail for events up to `last`, and returns how many of them it already contains. Events after a gap start a
+    /// new tail, because the events of a tail are contiguous: those in the gap are read from the log.
+    fn follow(&mut self, last: u64, events: usize) -> usize {
+        let first = (last + 1).saturating_sub(count(events));
+        if first > self.tail.head() + 1 {
+            self.tail = Tail::after(first - 1);
+        }
+        usize::try_from((self.tail.head() + 1).saturating_sub(first)).unwrap_or(usize::MAX)
+    }
+}
+
 impl Entry {
     /// Returns an entry that is not ready: its channel is not subscribed yet.
     fn new(run: RunId) -> Self {
@@ -83,14 +95,7 @@ impl Entry {
     /// Adds events that this process appended.
     pub(super) fn appended(&self, last: u64, closed: bool, events: &[BlockEvent]) {
         let mut body = self.body();
-        let known = body.tail.head();
-        // The tail may already contain a part of the batch, or end before the batch starts. In that case a
-        // new tail starts, because the events of a tail are contiguous.
-        let first = last + 1 - count(events.len());
-        if first > known + 1 {
-            body.tail = Tail::after(first - 1);
-        }
-        let skip = usize::try_from((body.tail.head() + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+        let skip = body.follow(last, events.len());
         self.take(&mut body, last, closed, events.iter().skip(skip).cloned());
     }
 
@@ -114,12 +119,7 @@ impl Entry {
     /// Adds the events of a notification to the tail. If they do not follow the tail, they start a new one.
     fn handle_events(&self, last: u64, closed: bool, payloads: &[&[u8]]) {
         let mut body = self.body();
-        let first = (last + 1).saturating_sub(count(payloads.len()));
-        if first > body.tail.head() + 1 {
-            // Notifications were lost: the events in the gap are read from the log.
-            body.tail = Tail::after(first - 1);
-        }
-        let skip = usize::try_from((body.tail.head() + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+        let skip = body.follow(last, payloads.len());
         let mut decoder = std::mem::take(&mut body.decoder);
         let read = payloads.iter().skip(skip).map(|bytes| decoder.decode(Bytes::copy_from_slice(bytes)));
         // The tail ends before an event that cannot be decoded: a watcher then reads the event from the log, which returns

@@ -47,7 +47,7 @@ use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use serde_json::Value;
 
 use crate::error::{LogError, Refused};
-use crate::log::{Control, Lease, LogScope, Note, Page, RunLog, RunMeta, RunQuery, RunState};
+use crate::log::{Control, Lease, LogFuture, LogScope, Note, Page, RunLog, RunMeta, RunQuery, RunState};
 #[cfg(feature = "redis-tls")]
 pub use config::ClientIdentity;
 pub use config::RedisConfig;
@@ -248,23 +248,6 @@ impl RedisLog {
         if reply.word == "ok" { Ok(()) } else { Err(reply.refusal(&run, 0)) }
     }
 
-    /// Claims, extends or releases a key. A claim lapses because its key expires, by the clock of the
-    /// server.
-    async fn take_claim(
-        &self,
-        key: String,
-        value: String,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Result<String, LogError> {
-        let call = Call::default()
-            .key(self.shared.keys.claim(&key))
-            .bytes(value.into_bytes())
-            .arg(now.0)
-            .arg(until.0);
-        self.shared.link.script(&self.shared.scripts.claim, &call).await
-    }
-
     /// Removes events below `earliest`. The script keeps the last event.
     async fn trim_run(&self, run: RunId, earliest: u64) -> Result<(), LogError> {
         let keys = &self.shared.keys;
@@ -279,24 +262,19 @@ impl RunLog for RedisLog {
         Some(self.shared.link.broken())
     }
 
-    fn open(&self, meta: RunMeta, until: Timestamp) -> BoxFuture<'_, Result<Lease, LogError>> {
+    fn open(&self, meta: RunMeta, until: Timestamp) -> LogFuture<'_, Lease> {
         Box::pin(self.open_run(meta, until))
     }
 
-    fn take_over(
-        &self,
-        run: &RunId,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> BoxFuture<'_, Result<Lease, LogError>> {
+    fn take_over(&self, run: &RunId, now: Timestamp, until: Timestamp) -> LogFuture<'_, Lease> {
         Box::pin(self.take_over_run(run.clone(), now, until))
     }
 
-    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>> {
+    fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> LogFuture<'_, Vec<Lease>> {
         Box::pin(self.renew_runs(leases, until))
     }
 
-    fn release(&self, leases: Vec<Lease>) -> BoxFuture<'_, Result<(), LogError>> {
+    fn release(&self, leases: Vec<Lease>) -> LogFuture<'_, ()> {
         Box::pin(self.release_runs(leases))
     }
 
@@ -304,24 +282,19 @@ impl RunLog for RedisLog {
         Box::pin(self.hub.released())
     }
 
-    fn beat(&self, silence: Duration) -> BoxFuture<'_, Result<usize, LogError>> {
+    fn beat(&self, silence: Duration) -> LogFuture<'_, usize> {
         Box::pin(self.beat_once(silence))
     }
 
-    fn append(
-        &self,
-        lease: &Lease,
-        events: Vec<BlockEvent>,
-        now: Timestamp,
-    ) -> BoxFuture<'_, Result<u64, Refused>> {
+    fn append(&self, lease: &Lease, events: Vec<BlockEvent>, now: Timestamp) -> LogFuture<'_, u64, Refused> {
         Box::pin(self.append_events(lease.clone(), events, now))
     }
 
-    fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>> {
+    fn annotate(&self, lease: &Lease, note: Note) -> LogFuture<'_, ()> {
         Box::pin(self.annotate_run(lease.clone(), note))
     }
 
-    fn input(&self, run: &RunId) -> BoxFuture<'_, Result<Option<Arc<Value>>, LogError>> {
+    fn input(&self, run: &RunId) -> LogFuture<'_, Option<Arc<Value>>> {
         Box::pin(self.read_input(run.clone()))
     }
 
@@ -329,7 +302,7 @@ impl RunLog for RedisLog {
         LogScope::Replicas
     }
 
-    fn read(&self, run: &RunId, after: u64, max: usize) -> BoxFuture<'_, Result<Page, LogError>> {
+    fn read(&self, run: &RunId, after: u64, max: usize) -> LogFuture<'_, Page> {
         Box::pin(self.read_page(run.clone(), after, max))
     }
 
@@ -337,75 +310,67 @@ impl RunLog for RedisLog {
         self.hub.known(run)?.read(after, max).map(Ok)
     }
 
-    fn changed(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<(), LogError>> {
+    fn changed(&self, run: &RunId, after: u64) -> LogFuture<'_, ()> {
         Box::pin(Arc::clone(&self.hub).changed(run.clone(), after))
     }
 
-    fn changed_owned(self: Arc<Self>, run: &RunId, after: u64) -> BoxFuture<'static, Result<(), LogError>> {
+    fn changed_owned(self: Arc<Self>, run: &RunId, after: u64) -> LogFuture<'static, ()> {
         Box::pin(Arc::clone(&self.hub).changed(run.clone(), after))
     }
 
-    fn watched(&self, run: &RunId, until: Timestamp) -> BoxFuture<'_, Result<(), LogError>> {
+    fn watched(&self, run: &RunId, until: Timestamp) -> LogFuture<'_, ()> {
         Box::pin(self.record_watched(run.clone(), until))
     }
 
-    fn state(&self, run: &RunId) -> BoxFuture<'_, Result<RunState, LogError>> {
+    fn state(&self, run: &RunId) -> LogFuture<'_, RunState> {
         let run = run.clone();
         Box::pin(async move { self.read_state(&run).await })
     }
 
-    fn list(&self, query: RunQuery, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+    fn list(&self, query: RunQuery, max: usize) -> LogFuture<'_, Vec<RunState>> {
         Box::pin(self.read_list(query, max))
     }
 
-    fn lapsed(&self, now: Timestamp, max: usize) -> BoxFuture<'_, Result<Vec<RunState>, LogError>> {
+    fn lapsed(&self, now: Timestamp, max: usize) -> LogFuture<'_, Vec<RunState>> {
         Box::pin(self.read_lapsed(now, max))
     }
 
-    fn control(&self, run: &RunId, message: Control) -> BoxFuture<'_, Result<(), LogError>> {
+    fn control(&self, run: &RunId, message: Control) -> LogFuture<'_, ()> {
         Box::pin(self.send_control(run.clone(), message))
     }
 
-    fn controls(&self, lease: &Lease, seen: usize) -> BoxFuture<'_, Result<Vec<Control>, LogError>> {
+    fn controls(&self, lease: &Lease, seen: usize) -> LogFuture<'_, Vec<Control>> {
         Box::pin(self.await_controls(lease.clone(), seen))
     }
 
-    fn claim(
-        &self,
-        key: String,
-        value: String,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> BoxFuture<'_, Result<String, LogError>> {
-        Box::pin(self.take_claim(key, value, now, until))
+    fn claim(&self, key: String, value: String, now: Timestamp, until: Timestamp) -> LogFuture<'_, String> {
+        // A claim lapses because its key expires, by the clock of the server.
+        let key = self.shared.keys.claim(&key);
+        let call = Call::default().key(key).bytes(value.into_bytes()).arg(now.0).arg(until.0);
+        Box::pin(async move { self.shared.link.script(&self.shared.scripts.claim, &call).await })
     }
 
-    fn relate(
-        &self,
-        run: &RunId,
-        keys: Vec<String>,
-        until: Timestamp,
-    ) -> BoxFuture<'_, Result<(), LogError>> {
+    fn relate(&self, run: &RunId, keys: Vec<String>, until: Timestamp) -> LogFuture<'_, ()> {
         Box::pin(self.add_relations(run.clone(), keys, until))
     }
 
-    fn unrelate(&self, run: &RunId, keys: Vec<String>) -> BoxFuture<'_, Result<(), LogError>> {
+    fn unrelate(&self, run: &RunId, keys: Vec<String>) -> LogFuture<'_, ()> {
         Box::pin(self.remove_relations(run.clone(), keys))
     }
 
-    fn related(&self, keys: Vec<String>) -> BoxFuture<'_, Result<Vec<Vec<RunId>>, LogError>> {
+    fn related(&self, keys: Vec<String>) -> LogFuture<'_, Vec<Vec<RunId>>> {
         Box::pin(self.read_relations(keys))
     }
 
-    fn check(&self) -> BoxFuture<'_, Result<(), LogError>> {
+    fn check(&self) -> LogFuture<'_, ()> {
         Box::pin(self.probe())
     }
 
-    fn trim(&self, run: &RunId, earliest: u64) -> BoxFuture<'_, Result<(), LogError>> {
+    fn trim(&self, run: &RunId, earliest: u64) -> LogFuture<'_, ()> {
         Box::pin(self.trim_run(run.clone(), earliest))
     }
 
-    fn expire(&self, before: Timestamp) -> BoxFuture<'_, Result<usize, LogError>> {
+    fn expire(&self, before: Timestamp) -> LogFuture<'_, usize> {
         Box::pin(self.forget_ended(before))
     }
 }

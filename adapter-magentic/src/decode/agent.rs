@@ -6,6 +6,7 @@
 
 use aqueduct_core::{ByteString, Channel, RunOutcome};
 
+use super::message::Output;
 use super::run::Run;
 use crate::wire::{AgentResponse, AgentResponseUpdate, Json, Line};
 
@@ -38,7 +39,7 @@ impl Run {
         if !update.contents.is_empty() {
             self.close_stopped(Some(&source));
         }
-        self.handle_update(text, None, Channel::Answer, update);
+        self.handle_update(answer(text), update);
         self.stopped.retain(|stopped| *stopped != source || update.contents.is_empty());
         if update.finish_reason.as_deref().is_some_and(|reason| reason != "tool_calls") {
             self.stopped.push(source);
@@ -49,9 +50,14 @@ impl Run {
     /// Handles the final response: adds its content if no update was decoded, then ends the run.
     fn handle_agent_end(&mut self, text: &ByteString, response: &AgentResponse<'_>) -> bool {
         if !self.streamed {
-            self.handle_response(text, None, Channel::Answer, response);
+            self.handle_response(answer(text), response);
         }
         self.finish(RunOutcome::Success);
         true
     }
+}
+
+/// Returns the origin of the content of a line: an agent has no executors, and all that it writes is its answer.
+fn answer(line: &ByteString) -> Output<'_> {
+    Output { line, executor: None, channel: Channel::Answer }
 }

@@ -24,8 +24,7 @@ use aqueduct_core::{
 use serde_json::json;
 
 use super::content::arguments;
-use super::failure::failure;
-use super::message::ResponseMeta;
+use super::message::{Output, ResponseMeta};
 use super::run::Run;
 use crate::names;
 use crate::wire::{AgentResponseUpdate, Json, Line, MagenticProperties, Message};
@@ -37,12 +36,13 @@ impl Run {
     /// Handles an event of the older packages. Returns `false` if its class is unknown.
     pub(super) fn handle_legacy(&mut self, text: &ByteString, line: &Line<'_>) -> bool {
         let executor = line.executor_id.as_deref().or(line.source_executor_id.as_deref());
+        let answer = Output { line: text, executor, channel: Channel::Answer };
         match line.event_class.as_deref().unwrap_or_default() {
             "WorkflowStartedEvent" => {}
             "WorkflowStatusEvent" => return self.handle_status(line.state.as_deref()),
-            "WorkflowOutputEvent" => self.handle_output(text, executor, Channel::Answer, line.data),
+            "WorkflowOutputEvent" => self.handle_output(answer, line.data),
             "AgentRunUpdateEvent" | "AgentResponseUpdateEvent" | "AgentRunEvent" | "AgentResponseEvent" => {
-                self.handle_output(text, executor, Channel::Intermediate, line.data);
+                self.handle_output(Output { channel: Channel::Intermediate, ..answer }, line.data);
             }
             "MagenticAgentDeltaEvent" => self.handle_delta(text, line),
             "MagenticAgentMessageEvent" => return self.handle_agent_message(line),
@@ -58,11 +58,7 @@ impl Run {
             "SuperStepCompletedEvent" => self.step_finished(super::workflow::superstep(line.iteration)),
             "ExecutorInvokedEvent" => self.start_turn(executor.unwrap_or_default()),
             "ExecutorCompletedEvent" => self.end_turn(executor.unwrap_or_default(), None),
-            "ExecutorFailedEvent" => {
-                self.record_failure(executor, line.details.as_ref());
-                let failure = failure(executor, line.details.as_ref());
-                self.end_turn(executor.unwrap_or_default(), Some(failure));
-            }
+            "ExecutorFailedEvent" => self.handle_executor_failed(executor, line.details.as_ref()),
             "WorkflowFailedEvent" => self.record_failure(executor, line.details.as_ref()),
             "WorkflowWarningEvent" => self.handle_remark(executor, "warning", line.data),
             "WorkflowErrorEvent" => self.handle_remark(executor, "error", line.data),
@@ -203,14 +199,8 @@ impl Run {
         let author = message.author_name.as_deref();
         let maker = self.sources.maker(Some(ORCHESTRATOR), author, message.message_id.as_deref());
         if !self.history.has_text(&maker, Channel::Answer, &message.text()) {
-            let messages = std::slice::from_ref(&message);
-            self.handle_messages(
-                text,
-                Some(ORCHESTRATOR),
-                Channel::Answer,
-                messages,
-                &ResponseMeta::default(),
-            );
+            let answer = Output { line: text, executor: Some(ORCHESTRATOR), channel: Channel::Answer };
+            self.handle_messages(answer, std::slice::from_ref(&message), &ResponseMeta::default());
         }
         true
     }
@@ -218,9 +208,7 @@ impl Run {
     /// Handles an update of the intermediate packages, whose properties contain its kind. Returns `false` if they do not.
     pub(super) fn handle_magentic_update(
         &mut self,
-        line: &ByteString,
-        executor: Option<&str>,
-        channel: Channel,
+        output: Output<'_>,
         update: &AgentResponseUpdate<'_>,
     ) -> bool {
         let Some(properties) =
@@ -233,16 +221,16 @@ impl Run {
             Some("orchestrator_message") => {
                 let text: String =
                     update.contents.iter().filter_map(|content| content.text.as_deref()).collect();
-                let orchestrator = properties.orchestrator_id.as_deref().or(executor).unwrap_or(ORCHESTRATOR);
+                let orchestrator = properties.orchestrator_id.as_deref().or(output.executor);
                 let kind = properties.kind.as_deref().unwrap_or_default();
-                self.emit_orchestrator(orchestrator, kind, &text);
+                self.emit_orchestrator(orchestrator.unwrap_or(ORCHESTRATOR), kind, &text);
                 true
             }
             Some("agent_delta") => {
-                let agent = properties.agent_id.as_deref().or(executor);
+                let executor = properties.agent_id.as_deref().or(output.executor);
                 let mut plain = update.clone();
                 plain.additional_properties = None;
-                self.handle_update(line, agent, channel, &plain);
+                self.handle_update(Output { executor, ..output }, &plain);
                 true
             }
             _ => false,

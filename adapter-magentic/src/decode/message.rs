@@ -22,6 +22,14 @@ use super::update::{Form, MessageHead, Terms, metadata};
 use super::usage::usage;
 use crate::wire::{AgentResponse, AgentResponseUpdate, Content, MergeMode, Message, Text};
 
+/// The origin of content: its line, the executor that produced it, and its channel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Output<'l> {
+    pub(super) line: &'l ByteString,
+    pub(super) executor: Option<&'l str>,
+    pub(super) channel: Channel,
+}
+
 /// The metadata of a response, for its messages.
 #[derive(Debug, Default)]
 pub(super) struct ResponseMeta {
@@ -53,14 +61,9 @@ impl Repeated {
 }
 
 impl Run {
-    /// Handles a fragment of `executor`.
-    pub(super) fn handle_update(
-        &mut self,
-        line: &ByteString,
-        executor: Option<&str>,
-        channel: Channel,
-        update: &AgentResponseUpdate<'_>,
-    ) {
+    /// Handles a fragment of an executor.
+    pub(super) fn handle_update(&mut self, output: Output<'_>, update: &AgentResponseUpdate<'_>) {
+        let Output { line, executor, channel } = output;
         let author = update.author_name.as_deref();
         let source = self.sources.author(executor, author);
         let id = update.message_id.as_deref().filter(|id| !id.is_empty());
@@ -92,16 +95,10 @@ impl Run {
         }
     }
 
-    /// Handles a whole response of `executor`.
-    pub(super) fn handle_response(
-        &mut self,
-        line: &ByteString,
-        executor: Option<&str>,
-        channel: Channel,
-        response: &AgentResponse<'_>,
-    ) {
-        let meta = ResponseMeta::of(response, line);
-        self.handle_messages(line, executor, channel, &response.messages, &meta);
+    /// Handles a whole response of an executor.
+    pub(super) fn handle_response(&mut self, output: Output<'_>, response: &AgentResponse<'_>) {
+        let Output { line, executor, channel } = output;
+        self.handle_messages(output, &response.messages, &ResponseMeta::of(response, line));
         let source = executor.map_or_else(Source::root, |id| self.sources.executor(id));
         if let Some(details) = response.usage_details
             && let Some(usage) = self.spending.total(executor.unwrap_or_default(), &usage(details))
@@ -113,20 +110,18 @@ impl Run {
         }
     }
 
-    /// Handles whole messages of `executor`; some may be of other agents.
+    /// Handles whole messages of an executor; some may be of other agents.
     pub(super) fn handle_messages(
         &mut self,
-        line: &ByteString,
-        executor: Option<&str>,
-        channel: Channel,
+        output: Output<'_>,
         messages: &[Message<'_>],
         meta: &ResponseMeta,
     ) {
         let mut others: Vec<Source> = Vec::new();
         let mut repeated = Repeated::default();
         for message in messages {
-            let maker = self.handle_message(line, executor, channel, message, meta, &mut repeated);
-            others.extend(maker.filter(|maker| executor.is_some() && !others.contains(maker)));
+            let maker = self.handle_message(output, message, meta, &mut repeated);
+            others.extend(maker.filter(|maker| output.executor.is_some() && !others.contains(maker)));
         }
         // A participant whose message an aggregator repeats is not working again.
         for source in others {
@@ -134,12 +129,10 @@ impl Run {
         }
     }
 
-    /// Handles a whole message of `executor`. Returns its author if that is another agent without open turn.
+    /// Handles a whole message of an executor. Returns its author if that is another agent without open turn.
     fn handle_message(
         &mut self,
-        line: &ByteString,
-        executor: Option<&str>,
-        channel: Channel,
+        Output { line, executor, channel }: Output<'_>,
         message: &Message<'_>,
         meta: &ResponseMeta,
         repeated: &mut Repeated,

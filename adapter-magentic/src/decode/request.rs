@@ -21,7 +21,7 @@ use aqueduct_core::{
 use serde_json::{Value, json};
 
 use super::content::{arguments, function_call};
-use super::message::ResponseMeta;
+use super::message::{Output, ResponseMeta};
 use super::plan::plan;
 use super::run::{PendingRequest, Run};
 use crate::names;
@@ -230,14 +230,9 @@ impl Run {
                 .into_iter()
                 .any(|channel| self.history.has_text(&source, channel, &text));
             if !emitted {
+                let output = Output { line, executor, channel: Channel::Intermediate };
                 let meta = ResponseMeta::of(response, line);
-                self.handle_messages(
-                    line,
-                    executor,
-                    Channel::Intermediate,
-                    std::slice::from_ref(message),
-                    &meta,
-                );
+                self.handle_messages(output, std::slice::from_ref(message), &meta);
             }
         }
     }

@@ -20,34 +20,33 @@ use std::borrow::Cow;
 use aqueduct_core::{ByteString, Channel, Role, RunOutcome, Source, SourceEvent, Update};
 
 use super::failure::failure;
-use super::message::{ResponseMeta, role};
+use super::message::{Output, ResponseMeta, role};
 use super::run::Run;
 use super::usage::usage;
 use crate::wire::{
     AgentExecutorRequest, AgentExecutorResponse, AgentResponse, AgentResponseUpdate, Content, ContentType,
-    Json, Line, Message, Tagged,
+    ErrorDetails, Json, Line, Message, Tagged,
 };
 
 impl Run {
     /// Handles a workflow event. Returns `false` if its type is unknown.
     pub(super) fn handle_workflow(&mut self, text: &ByteString, line: &Line<'_>) -> bool {
         let executor = line.executor_id.as_deref();
+        let answer = Output { line: text, executor, channel: Channel::Answer };
         match line.kind.as_deref().unwrap_or_default() {
             "started" => {}
             "status" => return self.handle_status(line.state.as_deref()),
-            "output" => self.handle_output(text, executor, Channel::Answer, line.data),
-            "intermediate" | "data" => self.handle_output(text, executor, Channel::Intermediate, line.data),
+            "output" => self.handle_output(answer, line.data),
+            "intermediate" | "data" => {
+                self.handle_output(Output { channel: Channel::Intermediate, ..answer }, line.data);
+            }
             "request_info" => self.handle_request(text, line),
             "superstep_started" => self.step_started(superstep(line.iteration)),
             "superstep_completed" => self.step_finished(superstep(line.iteration)),
             "executor_invoked" => self.handle_invoked(executor, line.data),
             "executor_completed" => self.handle_completed(executor, line.data),
             "executor_bypassed" => self.end_turn(executor.unwrap_or_default(), None),
-            "executor_failed" => {
-                self.record_failure(executor, line.details.as_ref());
-                let failure = failure(executor, line.details.as_ref());
-                self.end_turn(executor.unwrap_or_default(), Some(failure));
-            }
+            "executor_failed" => self.handle_executor_failed(executor, line.details.as_ref()),
             "failed" => self.record_failure(executor, line.details.as_ref()),
             "magentic_orchestrator" => return self.handle_orchestrator(executor, line.data),
             "group_chat" => return self.handle_group_chat(line.data),
@@ -56,6 +55,16 @@ impl Run {
             _ => return false,
         }
         true
+    }
+
+    /// Records the failure of an executor, and ends its turn with it.
+    pub(super) fn handle_executor_failed(
+        &mut self,
+        executor: Option<&str>,
+        details: Option<&ErrorDetails<'_>>,
+    ) {
+        self.record_failure(executor, details);
+        self.end_turn(executor.unwrap_or_default(), Some(failure(executor, details)));
     }
 
     /// Handles a state of the run. Only a final state ends the run; an output never does.
@@ -72,14 +81,9 @@ impl Run {
     }
 
     /// Handles the output of an executor.
-    pub(super) fn handle_output(
-        &mut self,
-        line: &ByteString,
-        executor: Option<&str>,
-        channel: Channel,
-        data: Option<Json<'_>>,
-    ) {
+    pub(super) fn handle_output(&mut self, output: Output<'_>, data: Option<Json<'_>>) {
         let Some(data) = data else { return };
+        let Output { line, executor, channel } = output;
         let source = executor.map_or_else(Source::root, |id| self.sources.executor(id));
         if let Some(text) = data.text() {
             let mut update = Update::text(text.share(line)).from_source(&source).last();
@@ -88,76 +92,57 @@ impl Run {
             return self.emit(update.into());
         }
         if let Some(list) = data.list() {
-            return self.handle_list(line, executor, channel, data, &list);
+            return self.handle_list(output, data, &list);
         }
         match payload(data) {
             Payload::Update(update) => {
-                if !self.handle_magentic_update(line, executor, channel, &update) {
-                    self.handle_update(line, executor, channel, &update);
+                if !self.handle_magentic_update(output, &update) {
+                    self.handle_update(output, &update);
                 }
             }
-            Payload::Response(response) => self.handle_response(line, executor, channel, &response),
+            Payload::Response(response) => self.handle_response(output, &response),
             Payload::ExecutorResponse(response) => {
                 let executor = response.executor_id.as_deref().or(executor);
-                self.handle_response(line, executor, channel, &response.agent_response);
+                self.handle_response(Output { executor, ..output }, &response.agent_response);
             }
             Payload::Message(message) => {
-                self.handle_messages(
-                    line,
-                    executor,
-                    channel,
-                    std::slice::from_ref(&message),
-                    &ResponseMeta::default(),
-                );
+                self.handle_messages(output, std::slice::from_ref(&message), &ResponseMeta::default());
             }
             Payload::Content(content) => {
                 let update =
                     AgentResponseUpdate { contents: vec![*content], ..AgentResponseUpdate::default() };
-                self.handle_update(line, executor, channel, &update);
+                self.handle_update(output, &update);
             }
             Payload::Other => self.data(&source, channel, data.value()),
         }
     }
 
     /// Handles a list: a conversation, or several outputs of an executor. Any other list is data.
-    fn handle_list(
-        &mut self,
-        line: &ByteString,
-        executor: Option<&str>,
-        channel: Channel,
-        data: Json<'_>,
-        list: &[Json<'_>],
-    ) {
+    fn handle_list(&mut self, output: Output<'_>, data: Json<'_>, list: &[Json<'_>]) {
         let messages: Vec<Message<'_>> = list.iter().filter_map(|item| read_message(*item)).collect();
         let all = |fits: fn(&Payload<'_>) -> bool| list.iter().all(|item| fits(&payload(*item)));
         if list.is_empty() || messages.is_empty() && all(|item| matches!(item, Payload::Other)) {
-            let source = executor.map_or_else(Source::root, |id| self.sources.executor(id));
-            self.data(&source, channel, data.value());
+            let source = output.executor.map_or_else(Source::root, |id| self.sources.executor(id));
+            self.data(&source, output.channel, data.value());
         } else if messages.len() == list.len() {
-            self.handle_conversation(line, executor, channel, &messages);
+            self.handle_conversation(output, &messages);
         } else {
             for item in list {
-                self.handle_output(line, executor, channel, Some(*item));
+                self.handle_output(output, Some(*item));
             }
         }
     }
 
     /// Handles a conversation that is output as a whole: user messages are not output. The messages of an aggregator are the
     /// answer; otherwise the last message is the answer, and the earlier ones are intermediate.
-    fn handle_conversation(
-        &mut self,
-        line: &ByteString,
-        executor: Option<&str>,
-        channel: Channel,
-        messages: &[Message<'_>],
-    ) {
-        let gathered = executor == Some("aggregator");
+    fn handle_conversation(&mut self, output: Output<'_>, messages: &[Message<'_>]) {
+        let gathered = output.executor == Some("aggregator");
         let last = messages.iter().rposition(|message| role(message.role.as_deref()) == Role::Assistant);
         let split = if gathered { 0 } else { last.unwrap_or(0) };
         let (before, after) = messages.split_at_checked(split).unwrap_or((&[], messages));
         let meta = ResponseMeta::default();
-        self.handle_messages(line, executor, Channel::Intermediate, before, &meta);
-        self.handle_messages(line, executor, channel, after, &meta);
+        self.handle_messages(Output { channel: Channel::Intermediate, ..output }, before, &meta);
+        self.handle_messages(output, after, &meta);
     }
 
     /// Handles the start of an executor: a turn, unless it is a broadcast.

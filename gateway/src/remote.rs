@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use aqueduct::a2a::{Address, Binding, CardKey, CardSigner, Version};
+use aqueduct::a2a::{Address, CardKey, CardSigner};
 use aqueduct::remote::{CareSettings, RemoteSettings};
 use aqueduct::{a2a, agui};
 use aqueduct_adapter_a2a::DecodeConfig;
 use aqueduct_transport_http::{CallWatch, Dial};
 
-use crate::config::{A2aAddress, A2aBinding, A2aVersion, Agent, AgentSource, Server};
+use crate::config::{A2aAddress, Agent, AgentSource, Server};
 use crate::tls;
 
 /// How the calls to an agent are sent: who observes them, and who opens their connections.
@@ -43,16 +43,12 @@ pub(crate) fn a2a(agent: &Agent, way: Way) -> anyhow::Result<a2a::RemoteAgent> {
         A2aAddress::Url(url) => Address::Agent(url.clone()),
         A2aAddress::Card(url) => Address::Card(url.clone()),
     };
-    let version = match version {
-        A2aVersion::V1_0 => Version::V1,
-        A2aVersion::V0_3 => Version::V03,
-    };
     let mut builder = a2a::RemoteAgent::builder(address)
-        .version(version)
+        .version(*version)
         .settings(settings(agent, way)?.with_hosts(hosts.iter().cloned()))
         .decode(DecodeConfig { stream: *stream, ..DecodeConfig::root() });
     if let Some(binding) = binding {
-        builder = builder.binding(binding_of(*binding));
+        builder = builder.binding(*binding);
     }
     Ok(builder.card_keys(card_keys(agent)?).build()?)
 }
@@ -75,15 +71,6 @@ pub(crate) fn card_signer(server: &Server) -> anyhow::Result<Option<CardSigner>>
         CardSigner::from_pem(&pem, server.card_key_id.as_str())
             .with_context(|| file.display().to_string())?,
     ))
-}
-
-/// Converts the configured binding into that of the adapter.
-pub(crate) fn binding_of(named: A2aBinding) -> Binding {
-    match named {
-        A2aBinding::JsonRpc => Binding::JsonRpc,
-        A2aBinding::Rest => Binding::HttpJson,
-        A2aBinding::Grpc => Binding::Grpc,
-    }
 }
 
 /// Returns the AG-UI agent of this configuration.

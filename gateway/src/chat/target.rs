@@ -115,7 +115,7 @@ pub(crate) fn a2a(url: &str) -> AgentSource {
     AgentSource::A2a {
         address: A2aAddress::Url(url.to_owned()),
         binding: None,
-        version: A2aVersion::V1_0,
+        version: A2aVersion::V1,
         expose: A2aExposure::Proxy,
         stream: StreamShape::Auto,
         hosts: Vec::new(),

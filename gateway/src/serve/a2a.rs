@@ -11,7 +11,7 @@ use aqueduct_core::IntermediateView;
 use aqueduct_core::service::{Caller, ServiceError};
 
 use crate::config::{AgentSource, CardAccess, Config, PushAccess};
-use crate::remote::{binding_of, card_signer};
+use crate::remote::card_signer;
 use crate::service::{AgentEntry, Gateway};
 
 /// Returns the servers of all agents.
@@ -49,7 +49,7 @@ impl Cards for ConfiguredCards {
                 agent.card.input_modes.clone()
             },
             output_modes: ServerConfig::default().output_modes,
-            bindings: agent.config.bindings.iter().map(|binding| binding_of(*binding)).collect(),
+            bindings: agent.config.bindings.clone(),
             skills: skills(&agent),
             push: config.server.push != PushAccess::Off,
             bearer: is_protected,

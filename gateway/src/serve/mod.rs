@@ -209,7 +209,7 @@ impl Listening {
         housekeeping.spawn(gateway.runs().clone().run_housekeeping());
         leave(&gateway, &leaving, &shutdown).await;
         let drain = gateway.config().server.drain;
-        tracing::info!(runs = gateway.active_runs(), ?drain, "draining");
+        tracing::info!(runs = gateway.runs().active_runs(), ?drain, "draining");
         // Runs that another replica can resume are handed over now; the others may end by themselves until the last call.
         gateway.runs().hand_over();
         let runs = gateway.runs().clone();
@@ -227,7 +227,7 @@ impl Listening {
         let until = last_call_at.max(Instant::now()) + LAST_CALL;
         if tokio::time::timeout_at(until, &mut all_runs_ended).await.is_err() {
             all_runs_ended.abort();
-            tracing::warn!(runs = gateway.active_runs(), "runs did not end in time and are abandoned");
+            tracing::warn!(runs = gateway.runs().active_runs(), "runs did not end in time and are abandoned");
         }
         last_call.abort();
         // Metrics and spans are exported last, so that they include the end of every run.
@@ -310,15 +310,15 @@ async fn leave(gateway: &Gateway, leaving: &CancelToken, shutdown: &CancelToken)
         biased;
         () = shutdown.cancelled() => {}
         () = leaving.cancelled() => {
-            gateway.drain();
+            gateway.runs().drain();
             let pre_stop = gateway.config().server.pre_stop;
-            tracing::info!(runs = gateway.active_runs(), ?pre_stop, "leaving: readiness probes fail, and new runs are refused");
+            tracing::info!(runs = gateway.runs().active_runs(), ?pre_stop, "leaving: readiness probes fail, and new runs are refused");
             tokio::time::timeout(pre_stop, shutdown.cancelled()).await.ok();
         }
     }
     leaving.cancel();
     shutdown.cancel();
-    gateway.drain();
+    gateway.runs().drain();
 }
 
 /// Ends the remaining runs at that time. Aborted if all runs end before.

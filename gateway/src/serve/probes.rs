@@ -122,7 +122,7 @@ async fn plain_readiness(State(probes): State<Probes>) -> Response {
 
 /// Returns the reason if no new runs should be sent to this gateway: it is stopping, or its log does not respond.
 async fn is_ready(probes: &Probes) -> Result<(), String> {
-    if probes.gateway.is_draining() {
+    if probes.gateway.runs().is_draining() {
         return Err("the gateway is stopping".to_owned());
     }
     probes.check_log().await.map(drop)
@@ -148,8 +148,8 @@ async fn readiness(State(probes): State<Probes>, Query(query): Query<ReadinessQu
     let mut report = json!({
         "status": if ready.is_ok() { "ready" } else { "unavailable" },
         "version": env!("CARGO_PKG_VERSION"),
-        "draining": probes.gateway.is_draining(),
-        "runs": probes.gateway.active_runs(),
+        "draining": probes.gateway.runs().is_draining(),
+        "runs": probes.gateway.runs().active_runs(),
         "agents": agents(&probes.gateway),
     });
     if let (Err(trouble), Some(report)) = (&ready, report.as_object_mut()) {

@@ -18,10 +18,10 @@ use aqueduct::FanOut;
 use aqueduct::a2a::RemoteAgent;
 use aqueduct::remote::AgentHealth;
 use aqueduct_core::{Agent as RunAgent, Limits};
-use aqueduct_runs::{AgentEntry as RunEntry, AgentOptions, OnDisconnect};
+use aqueduct_runs::{AgentEntry as RunEntry, AgentOptions};
 use aqueduct_transport_http::Dial;
 
-use crate::config::{self, A2aBinding, A2aExposure, Agent, AgentSource, Config};
+use crate::config::{A2aBinding, A2aExposure, Agent, AgentSource, Config};
 use crate::recording::Recording;
 use crate::remote::Way;
 use crate::source::ReplaySource;
@@ -224,10 +224,7 @@ fn options(agent: &Agent, description: &str) -> AgentOptions {
         .with_run_timeout(agent.timeouts.run)
         .with_reply_timeout(agent.timeouts.reply)
         .with_grace(agent.grace)
-        .with_on_disconnect(match agent.on_disconnect {
-            config::OnDisconnect::Cancel => OnDisconnect::Cancel,
-            config::OnDisconnect::Continue => OnDisconnect::Continue,
-        })
+        .with_on_disconnect(agent.on_disconnect)
         .with_limits(limits)
         .with_forward_headers(agent.forward_headers.iter().cloned())
 }

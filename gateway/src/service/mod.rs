@@ -22,12 +22,12 @@ use aqueduct::remote::AgentHealth;
 use aqueduct_adapter_agui::fold;
 use aqueduct_core::Timestamp;
 use aqueduct_core::service::{Caller, ServiceError};
-use aqueduct_runlog::{LogError, LogScope, RunLog};
+use aqueduct_runlog::{LogScope, RunLog};
 use aqueduct_runs::{Clock, Runs, Settings, UniqueBits, random_bits};
 use aqueduct_transport_http::Dial;
 use aqueduct_transport_http::tls::LiveTls;
 
-use crate::config::{Agent, Config, OnLogLoss, RunLogEngine};
+use crate::config::{Agent, Config, RunLogEngine};
 use crate::tee::Tee;
 use crate::telemetry::{Metrics, MetricsExport, Tracing};
 use crate::tls;
@@ -261,36 +261,6 @@ impl Gateway {
     pub(crate) fn log(&self) -> &Arc<dyn RunLog> {
         self.runs.run_log()
     }
-
-    /// Returns the number of open runs that this gateway drives.
-    pub fn active_runs(&self) -> usize {
-        self.runs.active_runs()
-    }
-
-    /// Refuses new runs from now on; open runs may end.
-    pub fn drain(&self) {
-        self.runs.drain();
-    }
-
-    /// Returns `true` once new runs are refused.
-    pub fn is_draining(&self) -> bool {
-        self.runs.is_draining()
-    }
-
-    /// Removes ended runs whose `runs.keep` has passed.
-    pub async fn expire(&self) {
-        self.runs.expire().await;
-    }
-
-    /// Takes over all runs whose lease has lapsed by now. Housekeeping does the same periodically while the gateway
-    /// serves.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the log does not respond.
-    pub async fn sweep_once(&self) -> Result<(), LogError> {
-        self.runs.sweep_once().await
-    }
 }
 
 /// Returns the settings of the run engine.
@@ -305,9 +275,6 @@ fn settings(config: &Config) -> Settings {
         .with_lease(config.runs.lease)
         .with_keep(config.runs.keep)
         .with_silence(config.runs.silence)
-        .with_on_log_loss(match config.runs.on_log_loss {
-            OnLogLoss::Cancel => aqueduct_runs::OnLogLoss::Cancel,
-            OnLogLoss::Keep => aqueduct_runs::OnLogLoss::Keep,
-        })
+        .with_on_log_loss(config.runs.on_log_loss)
         .with_scope(scope)
 }

@@ -3,8 +3,11 @@
 //! `words!` names the values of enums that other crates define, `choices!` defines an enum of the gateway with its words.
 
 use aqueduct_adapter_a2a::config::StreamShape;
+pub use aqueduct_adapter_a2a::version::{Binding as A2aBinding, Version as A2aVersion};
 use aqueduct_adapter_agui::config::{Errors, Interrupts, Subagents};
 use aqueduct_core::IntermediateView;
+pub use aqueduct_runs::{OnDisconnect, OnLogLoss};
+pub use jsonwebtoken::Algorithm as JwtAlgorithm;
 
 use super::super::kind::{choices, words};
 
@@ -17,6 +20,15 @@ words! {
     }
     IntermediateView { "reasoning" => Reasoning, "text" => Text, "hidden" => Hidden }
     Interrupts { "interrupt" => Interrupt, "text" => Text }
+    A2aBinding { "jsonrpc" => JsonRpc, "rest" => HttpJson, "grpc" => Grpc }
+    A2aVersion { "1.0" => V1, "0.3" => V03 }
+    // No symmetric algorithms, and no `none`: an issuer signs with a key that the gateway does not have.
+    JwtAlgorithm {
+        "RS256" => RS256, "RS384" => RS384, "RS512" => RS512, "PS256" => PS256, "ES256" => ES256,
+        "ES384" => ES384, "EdDSA" => EdDSA,
+    }
+    OnLogLoss { "cancel" => Cancel, "keep" => Keep }
+    OnDisconnect { "continue" => Continue, "cancel" => Cancel }
 }
 
 choices! {
@@ -89,36 +101,6 @@ choices! {
         Admin = "admin",
     }
 
-    /// A signature algorithm of JWTs.
-    #[expect(missing_docs, reason = "the names are those of RFC 7518 and RFC 8037")]
-    pub enum JwtAlgorithm {
-        #[default]
-        Rs256 = "RS256",
-        Rs384 = "RS384",
-        Rs512 = "RS512",
-        Ps256 = "PS256",
-        Es256 = "ES256",
-        Es384 = "ES384",
-        EdDsa = "EdDSA",
-    }
-
-    /// The protocol binding of an A2A agent.
-    #[expect(missing_docs, reason = "the names are those of the protocol")]
-    pub enum A2aBinding {
-        #[default]
-        JsonRpc = "jsonrpc",
-        Rest = "rest",
-        Grpc = "grpc",
-    }
-
-    /// The version of A2A.
-    #[expect(missing_docs, reason = "the names are those of the protocol")]
-    pub enum A2aVersion {
-        #[default]
-        V1_0 = "1.0",
-        V0_3 = "0.3",
-    }
-
     /// What the gateway serves at `/a2a/{name}` for an A2A agent.
     pub enum A2aExposure {
         /// A proxy: calls are forwarded to the agent.
@@ -144,23 +126,5 @@ choices! {
         Agent = "agent",
         /// All callers.
         Public = "public",
-    }
-
-    /// What the engine does with the agent's work after the log has lost the run.
-    pub enum OnLogLoss {
-        /// Cancels the work at the agent.
-        #[default]
-        Cancel = "cancel",
-        /// Lets the agent finish.
-        Keep = "keep",
-    }
-
-    /// What the engine does with a run whose last watcher has left.
-    pub enum OnDisconnect {
-        /// The run goes on, and is cancelled if no watcher returns within `grace`.
-        #[default]
-        Continue = "continue",
-        /// It is cancelled at once.
-        Cancel = "cancel",
     }
 }

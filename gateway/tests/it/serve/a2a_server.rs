@@ -154,10 +154,10 @@ async fn cancelling_reaches_the_run() {
     let params = json!({"message": message("go"), "configuration": {"returnImmediately": true}});
     let begun = read(&rpc(&served, "a", "SendMessage", params).await);
     let id = begun["result"]["task"]["id"].clone();
-    assert_eq!(served.gateway.active_runs(), 1, "{begun}");
+    assert_eq!(served.gateway.runs().active_runs(), 1, "{begun}");
     let cancelled = read(&rpc(&served, "a", "CancelTask", json!({"id": id})).await);
     assert_eq!(cancelled["result"]["status"]["state"], "TASK_STATE_CANCELED", "{cancelled}");
-    assert_eq!(served.gateway.active_runs(), 0);
+    assert_eq!(served.gateway.runs().active_runs(), 0);
     let again = read(&rpc(&served, "a", "CancelTask", json!({"id": id})).await);
     assert_eq!(again["error"]["code"], -32002);
 }
@@ -203,7 +203,7 @@ async fn clients_are_called_back_where_the_configuration_lets_them() {
     let careful = scripted(&[("a", HELLO)], "[server]\npush = \"public\"\n", &[]).await;
     let refused = read(&rpc(&careful, "a", "SendMessage", params.clone()).await);
     assert_eq!(refused["error"]["data"][1]["fieldViolations"][0]["field"], "url", "{refused}");
-    assert_eq!(careful.gateway.active_runs(), 0);
+    assert_eq!(careful.gateway.runs().active_runs(), 0);
 
     let served = scripted(&[("a", HELLO)], "[server]\npush = \"any\"\n", &[]).await;
     let task = read(&rpc(&served, "a", "SendMessage", params.clone()).await)["result"]["task"].clone();

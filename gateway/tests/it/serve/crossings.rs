@@ -487,7 +487,7 @@ async fn a_published_run_is_its_publishers() {
     };
     let _ann = publish(SECRETS[0].1).await.expect("ann may use every agent");
     assert!(publish(STRANGERS[0]).await.is_err(), "bob may not use this one");
-    assert_eq!(served.gateway.active_runs(), 1);
+    assert_eq!(served.gateway.runs().active_runs(), 1);
 }
 
 /// Two publishers of one agent may choose one run id: neither continues the run of the other.
@@ -508,7 +508,7 @@ async fn a_publisher_with_the_same_run_id_has_a_run_of_its_own() {
         client.publish(request).await.map(|publisher| (publisher, client)).unwrap()
     };
     let _ann = publish(SECRETS[0].1).await;
-    assert_eq!(served.gateway.active_runs(), 1);
+    assert_eq!(served.gateway.runs().active_runs(), 1);
     let _bob = publish(SECRETS[1].1).await;
-    assert_eq!(served.gateway.active_runs(), 2, "a run of its own");
+    assert_eq!(served.gateway.runs().active_runs(), 2, "a run of its own");
 }

@@ -94,7 +94,7 @@ async fn a_run_whose_time_is_over_does_not_exist() {
     let served = serve(&toml, &[]).await;
     served.run("a", "r").await;
     while served.get("/runs/r/events").await.status() != 404 {
-        served.gateway.expire().await;
+        served.gateway.runs().expire().await;
     }
     let never = served.get("/runs/never/events").await;
     assert_eq!(served.get("/runs/r/events").await.body(), never.body());

@@ -44,7 +44,7 @@ async fn outcome(events: EventStream) -> (Option<RunOutcome>, u64) {
 /// When the run ended, on the turned clock.
 async fn ended(service: &Arc<Gateway>) -> Duration {
     let begun = Instant::now();
-    while service.active_runs() > 0 {
+    while service.runs().active_runs() > 0 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     begun.elapsed()

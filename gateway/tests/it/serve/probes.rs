@@ -27,7 +27,7 @@ async fn probes_answer_under_any_host_and_metrics_under_addresses() {
         assert_eq!(with_host(&served, "/metrics", host).await.status(), 403, "{host}");
     }
     assert_eq!(with_host(&served, "/agents", "10.42.0.7:8080").await.status(), 403);
-    served.gateway.drain();
+    served.gateway.runs().drain();
     assert_eq!(with_host(&served, "/readyz", "10.42.0.7:8080").await.status(), 503);
     assert_eq!(with_host(&served, "/healthz", "10.42.0.7:8080").await.status(), 200);
 }

@@ -74,7 +74,7 @@ async fn a_published_run_is_cancelled_as_a_task() {
     feed(&mut publisher, &runs()[0][..5]).await;
     let cancelled = read(&rpc(&served, "flow", "CancelTask", json!({ "id": "r1" })).await);
     assert_eq!(cancelled["result"]["status"]["state"], "TASK_STATE_CANCELED", "{cancelled}");
-    assert_eq!(served.gateway.active_runs(), 0);
+    assert_eq!(served.gateway.runs().active_runs(), 0);
 }
 
 /// Neither the runs of another agent nor those that never were; and who asks at once gets one and the same task.

@@ -102,7 +102,7 @@ async fn a_run_that_was_left_is_ended_by_whoever_finds_it() {
         let mut events = aqueduct_core::testing::run_to_end(source);
         events.truncate(events.len() / 2);
         log.append(&lease, events.clone(), Timestamp(2)).await.unwrap();
-        other.gateway.sweep_once().await.unwrap();
+        other.gateway.runs().sweep_once().await.unwrap();
         let whole = stored(&log, &run_id).await;
         assert_eq!(whole[..events.len()], events, "{name}: what was there stays");
         InvariantChecker::check_all(&whole).unwrap_or_else(|violation| panic!("{name}: {violation:?}"));
@@ -123,7 +123,7 @@ async fn who_lost_the_lease_writes_no_more() {
     owner.idle().await;
     let state = log.state(&run).await.unwrap();
     assert_eq!((state.head, state.epoch, state.closed_at), (head, lease.epoch, None), "nothing was added");
-    other.gateway.sweep_once().await.unwrap();
+    other.gateway.runs().sweep_once().await.unwrap();
     // The client watched at the old owner, and sees the end that the other gateway made.
     let end = events(&client.await.unwrap()).pop().unwrap();
     assert_eq!((&end["type"], &end["code"]), (&"RUN_ERROR".into(), &"gateway_lost".into()), "{end}");

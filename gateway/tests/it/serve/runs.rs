@@ -161,7 +161,7 @@ async fn a_request_that_makes_no_sense_is_refused_before_any_event() {
 async fn a_gateway_that_drains_is_not_ready_and_takes_no_runs() {
     let served = speaker("drains").await;
     assert_eq!(served.get("/readyz").await.status(), 200);
-    served.gateway.drain();
+    served.gateway.runs().drain();
     assert_eq!(served.get("/readyz").await.status(), 503);
     assert_eq!(served.get("/healthz").await.status(), 200);
     assert_eq!(served.send(served.post("/agents/a", &input("r", None))).await.status(), 503);

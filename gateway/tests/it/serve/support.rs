@@ -90,7 +90,7 @@ impl Served {
 
     /// Waits until no run is under way.
     pub(crate) async fn idle(&self) {
-        while self.gateway.active_runs() > 0 {
+        while self.gateway.runs().active_runs() > 0 {
             tokio::task::yield_now().await;
         }
     }

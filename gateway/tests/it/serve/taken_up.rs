@@ -119,7 +119,7 @@ async fn watch(service: &Arc<Gateway>) -> EventStream {
 async fn take_up(service: &Arc<Gateway>, log: &MemoryLog) {
     let epoch = log.state(&run()).await.unwrap().epoch;
     while log.state(&run()).await.unwrap().epoch == epoch {
-        service.sweep_once().await.unwrap();
+        service.runs().sweep_once().await.unwrap();
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -335,7 +335,7 @@ async fn a_gateway_that_wakes_up_late_leaves_the_task_alone() {
     has(&log, &story()[..5]).await;
     take_up(&other, &log).await;
     server.taken_up().await;
-    while old.active_runs() > 0 {
+    while old.runs().active_runs() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     server.release(story().len());

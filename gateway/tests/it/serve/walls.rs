@@ -76,7 +76,7 @@ async fn foreign_hosts_and_origins_are_refused_on_every_route() {
             assert_eq!(response.status(), 403, "{route:?} {bad:?}");
         }
     }
-    assert_eq!(served.gateway.active_runs(), 0, "refused before any work");
+    assert_eq!(served.gateway.runs().active_runs(), 0, "refused before any work");
 }
 
 #[tokio::test]

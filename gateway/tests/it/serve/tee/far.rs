@@ -166,7 +166,7 @@ async fn a_gateway_that_dies_with_a_call_leaves_a_lane_that_failed() {
             let runs = scene.log.list(RunQuery::default(), 10).await.unwrap();
             let side = runs.iter().find(|run| run.meta.run_id.as_str() != "r").unwrap();
             scene.log.take_over(&side.meta.run_id, MUCH_LATER, Timestamp(1)).await.unwrap();
-            scene.gateway.sweep_once().await.unwrap();
+            scene.gateway.runs().sweep_once().await.unwrap();
         }
         if event["type"] == "SUBAGENT_ERROR" {
             go.send_replace(true);

@@ -126,7 +126,7 @@ async fn the_user_answers_and_the_supervisor_sees_the_task_go_on() {
         of(&[chunk("a", "at prod", true), done("a")]),
     ];
     assert_eq!(seen, expected.concat());
-    assert_eq!(served.gateway.active_runs(), 0);
+    assert_eq!(served.gateway.runs().active_runs(), 0);
 }
 
 #[tokio::test]

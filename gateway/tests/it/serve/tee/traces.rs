@@ -321,7 +321,7 @@ async fn a_takeover_is_a_span_with_a_link() {
     first.shutdown_background();
     tokio::time::sleep(Duration::from_millis(100)).await;
     let second = serve_gateway(gateway()).await;
-    second.gateway.sweep_once().await.unwrap();
+    second.gateway.runs().sweep_once().await.unwrap();
     server.taken_up().await;
     server.release(4);
     second.idle().await;

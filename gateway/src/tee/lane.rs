@@ -6,7 +6,7 @@
 //! run accepts events again, and the supervisor still receives all bytes.
 //!
 //! ```text
-//! begin ──┬─ new task ──────────────────► new lane ─────────────────────┬── handle_* ──► events ──► run
+//! begin ──┬─ new task ──────────────────► new lane ─────────────────────┬── handle ────► events ──► run
 //!         ├─ KeptState::Working ────────► the open lane of the last call┤
 //!         ├─ KeptState::Closed ─────────► the same lane, opened again ──┘ (emitted content is not repeated)
 //!         └─ read of a task without an open lane ──► no lane
@@ -23,12 +23,11 @@ use aqueduct_adapter_a2a::call::TaskRef;
 use aqueduct_core::{Interrupt, InterruptReply, LaneOutcome, RunFailure, Source, SourceEvent, ToolCallId};
 use aqueduct_runs::{LaneRefused, LaneSender};
 use aqueduct_transport_http::sse;
-use bytes::Bytes;
 
 use super::call::{CallKind, LaneCall};
 use super::relate::Anchor;
 use super::run_context::RunContext;
-use super::tap::{Tap, TapConfig};
+use super::tap::{Step, Tap, TapConfig};
 use crate::telemetry::Metrics;
 
 /// How long a call waits for a run to accept an event. Logs respond within milliseconds; a log that takes longer than this is
@@ -162,42 +161,21 @@ impl Lane {
         self.tap.task().filter(|_| self.tap.is_working()).map(|task| task.task_id)
     }
 
-    /// Opens the lane before the sub-agent responds, to show that the call is in progress.
-    pub(crate) async fn handle_wait(&mut self) {
-        self.tap.handle_wait();
-        self.send_events().await;
-    }
-
-    /// Handles a chunk of an event stream.
-    pub(crate) async fn handle_chunk(&mut self, chunk: Bytes) {
-        self.tap.handle_chunk(chunk);
-        if let Some(task) = self.tap.task() {
-            self.anchor.learn_context(&task.context_id);
+    /// Handles a step of the response, and sends the events of it to the run.
+    pub(crate) async fn handle(&mut self, step: Step) {
+        match step {
+            Step::Wait => self.tap.handle_wait(),
+            Step::Chunk(chunk) => {
+                self.tap.handle_chunk(chunk);
+                if let Some(task) = self.tap.task() {
+                    self.anchor.learn_context(&task.context_id);
+                }
+            }
+            Step::Body { status, body } => self.tap.handle_body(status, &body),
+            Step::Notice(text) => self.tap.handle_notice(&text),
+            Step::End => self.tap.handle_end(),
+            Step::Failure(failure) => self.tap.handle_failure(failure),
         }
-        self.send_events().await;
-    }
-
-    /// Handles a response that is not a stream.
-    pub(crate) async fn handle_body(&mut self, status: u16, body: &Bytes) {
-        self.tap.handle_body(status, body);
-        self.send_events().await;
-    }
-
-    /// Emits a warning about the response to the watchers of the run.
-    pub(crate) async fn handle_notice(&mut self, text: &str) {
-        self.tap.handle_notice(text);
-        self.send_events().await;
-    }
-
-    /// Handles the end of the event stream.
-    pub(crate) async fn handle_end(&mut self) {
-        self.tap.handle_end();
-        self.send_events().await;
-    }
-
-    /// Handles a failed call or a cut stream.
-    pub(crate) async fn handle_failure(&mut self, failure: RunFailure) {
-        self.tap.handle_failure(failure);
         self.send_events().await;
     }
 

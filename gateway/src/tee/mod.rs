@@ -43,4 +43,5 @@ mod token;
 pub(crate) use relate::{Requester, Tee};
 pub(crate) use run::TeeRun;
 pub(crate) use run_context::RunContext;
+pub(crate) use tap::Step;
 pub(crate) use tapped::Tapped;

@@ -26,6 +26,23 @@ use aqueduct_transport_http::sse;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+/// A step of the response to a forwarded call, for the lane of the call.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// The agent has received the request and has not responded yet.
+    Wait,
+    /// A chunk of an event stream.
+    Chunk(Bytes),
+    /// The end of the event stream.
+    End,
+    /// A response that is not a stream.
+    Body { status: u16, body: Bytes },
+    /// A failed call or a cut stream.
+    Failure(RunFailure),
+    /// A warning about the response, for watchers of the run.
+    Notice(String),
+}
+
 /// How the response of a call is decoded. Cloned for each call of a lane.
 #[derive(Debug, Clone)]
 pub(crate) struct TapConfig {

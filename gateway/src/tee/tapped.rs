@@ -6,15 +6,15 @@
 use std::sync::Arc;
 
 use aqueduct_adapter_a2a::call::TaskRef;
+use aqueduct_core::InterruptReply;
 use aqueduct_core::service::BoxFuture;
-use aqueduct_core::{InterruptReply, RunFailure};
-use bytes::Bytes;
 
 use super::RunContext;
 use super::call::LaneCall;
 use super::lane::Lane;
 use super::relate::Caller;
 use super::remote::RemoteLane;
+use super::tap::Step;
 use crate::service::Gateway;
 
 /// Evaluates an expression with the lane of either kind.
@@ -63,40 +63,9 @@ impl Tapped {
         either!(self, lane => lane.cancel_wanted().await)
     }
 
-    /// Shows that the agent has received the request and has not responded yet.
-    pub(crate) async fn handle_wait(&mut self) {
-        either!(self, lane => lane.handle_wait().await);
-    }
-
-    /// Handles a chunk of an event stream.
-    pub(crate) async fn handle_chunk(&mut self, chunk: Bytes) {
-        match self {
-            Self::Here(lane) => lane.handle_chunk(chunk).await,
-            Self::There(lane) => lane.handle_chunk(&chunk).await,
-        }
-    }
-
-    /// Handles a response that is not a stream.
-    pub(crate) async fn handle_body(&mut self, status: u16, body: &Bytes) {
-        either!(self, lane => lane.handle_body(status, body).await);
-    }
-
-    /// Handles the end of the event stream.
-    pub(crate) async fn handle_end(&mut self) {
-        either!(self, lane => lane.handle_end().await);
-    }
-
-    /// Handles a failed call or a cut stream.
-    pub(crate) async fn handle_failure(&mut self, failure: RunFailure) {
-        match self {
-            Self::Here(lane) => lane.handle_failure(failure).await,
-            Self::There(lane) => lane.handle_failure(&failure).await,
-        }
-    }
-
-    /// Emits a notice about the response for watchers.
-    pub(crate) async fn handle_notice(&mut self, text: &str) {
-        either!(self, lane => lane.handle_notice(text).await);
+    /// Handles a step of the response. Returns once the run has its events, or they are lost.
+    pub(crate) async fn handle(&mut self, step: Step) {
+        either!(self, lane => lane.handle(step).await);
     }
 
     /// Returns `true` if interrupts of the sub-agent are raised to the user of the run.

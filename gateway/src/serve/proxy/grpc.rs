@@ -33,8 +33,8 @@ use super::callee::Callee;
 use super::relay::{CHUNKS, answered, caller_gone, finish, relayed};
 use super::tap;
 use crate::service::Gateway;
-use crate::tee::Tapped;
 use crate::tee::relation::LANE_HEADER;
+use crate::tee::{Step, Tapped};
 
 /// The status code `UNAVAILABLE`.
 const UNAVAILABLE: i32 = 14;
@@ -177,7 +177,7 @@ impl Relay {
     ) {
         let whole = match answered(&mut self.lane, answering, &mut to).await {
             None => {
-                self.lane.handle_failure(caller_gone()).await;
+                self.lane.handle(Step::Failure(caller_gone())).await;
                 None
             }
             Some(Ok(RawAnswer::Stream(messages))) => {
@@ -187,11 +187,11 @@ impl Relay {
                 None
             }
             Some(Ok(RawAnswer::Message(message))) => {
-                self.lane.handle_body(200, &self.json(&message)).await;
+                self.lane.handle(Step::Body { status: 200, body: self.json(&message) }).await;
                 Some((to, Ok(RawAnswer::Message(message))))
             }
             Some(Err(status)) => {
-                self.lane.handle_failure(failure(&status)).await;
+                self.lane.handle(Step::Failure(failure(&status))).await;
                 Some((to, Err(status)))
             }
         };
@@ -207,7 +207,7 @@ impl Relay {
         loop {
             tokio::select! {
                 biased;
-                () = to.closed() => return self.lane.handle_failure(caller_gone()).await,
+                () = to.closed() => return self.lane.handle(Step::Failure(caller_gone())).await,
                 task = self.lane.cancel_wanted(), if !is_cancelled => {
                     is_cancelled = true;
                     self.callee.cancel_later(task);
@@ -215,16 +215,16 @@ impl Relay {
                 message = messages.next() => match message {
                     Some(Ok(message)) => {
                         let copy = [&b"data: "[..], &self.json(&message), b"\n\n"].concat();
-                        self.lane.handle_chunk(copy.into()).await;
+                        self.lane.handle(Step::Chunk(copy.into())).await;
                         // A disconnected caller is detected above.
                         to.send(Ok(message)).await.ok();
                     }
                     Some(Err(status)) => {
-                        self.lane.handle_failure(failure(&status)).await;
+                        self.lane.handle(Step::Failure(failure(&status))).await;
                         to.send(Err(status)).await.ok();
                         return;
                     }
-                    None => return self.lane.handle_end().await,
+                    None => return self.lane.handle(Step::End).await,
                 },
             }
         }

@@ -27,6 +27,7 @@ use tokio::sync::mpsc;
 use super::answer::{Answer, AnswerBody, Chunks, encoding};
 use super::events::{by_event, cut, data_of, event};
 use super::relay::Relay;
+use crate::tee::Step;
 
 /// The interval of comments on a held stream. Shorter than default read timeouts of HTTP clients: httpx has five
 /// seconds.
@@ -136,7 +137,7 @@ impl Relay {
             if is_over {
                 self.end().await;
             } else {
-                self.lane.handle_chunk(piece.clone()).await;
+                self.lane.handle(Step::Chunk(piece.clone())).await;
             }
             // An unanswered interrupt falls through: its event is forwarded below.
             if self.lane.waits_for_reply() {
@@ -146,7 +147,7 @@ impl Relay {
                         continue;
                     }
                     Raised::Failed(failure) => {
-                        self.lane.handle_failure(failure.clone()).await;
+                        self.lane.handle(Step::Failure(failure.clone())).await;
                         to.send(Err(cut(failure.message.to_string()))).await.ok();
                         return;
                     }

@@ -31,8 +31,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::answer::{Answer, AnswerBody, Chunks, encoding};
 use super::callee::Callee;
 use super::raise::{Question, Raised};
-use crate::tee::Tapped;
 use crate::tee::lane::CALLER_GONE;
+use crate::tee::{Step, Tapped};
 
 /// Chunks in flight between agent and caller. One keeps both busy; more would only hide that the caller is slow.
 pub(super) const CHUNKS: usize = 1;
@@ -96,7 +96,7 @@ impl Relay {
                 None
             }
             Some(Err(failure)) => {
-                self.lane.handle_failure(failure.clone()).await;
+                self.lane.handle(Step::Failure(failure.clone())).await;
                 Some((to, Err(failure)))
             }
             Some(Ok(answer)) => self.hand_over(answer, to).await,
@@ -138,7 +138,7 @@ impl Relay {
                 Raised::Replied(answer) => answer,
                 Raised::Unanswered => return Some((to, Ok(whole))),
                 Raised::Failed(failure) => {
-                    self.lane.handle_failure(failure.clone()).await;
+                    self.lane.handle(Step::Failure(failure.clone())).await;
                     return Some((to, Err(failure)));
                 }
                 Raised::Gone => {
@@ -167,7 +167,7 @@ impl Relay {
             "a sub-agent compresses its answers although it was asked not to: it is not shown"
         );
         let note = format!("this agent compresses its answer ({coding}), so nothing of it can be shown here");
-        self.lane.handle_notice(&note).await;
+        self.lane.handle(Step::Notice(note)).await;
         self.compressed = Some(coding);
     }
 
@@ -181,10 +181,10 @@ impl Relay {
         }
         let response = http::Response::from_parts(head.clone(), bytes.clone());
         if is_json(&response) || !head.status.is_success() {
-            return self.lane.handle_body(head.status.as_u16(), bytes).await;
+            return self.lane.handle(Step::Body { status: head.status.as_u16(), body: bytes.clone() }).await;
         }
         let words = describe_refusal(&response);
-        self.lane.handle_failure(RunFailure::new(RunFailure::UPSTREAM_INVALID, words)).await;
+        self.lane.handle(Step::Failure(RunFailure::new(RunFailure::UPSTREAM_INVALID, words))).await;
     }
 
     /// Forwards a stream to the caller, each chunk after its copy was sent to the lane.
@@ -207,7 +207,7 @@ impl Relay {
                 chunk = stream.next() => match chunk {
                     Some(Ok(bytes)) => {
                         if self.compressed.is_none() {
-                            self.lane.handle_chunk(bytes.clone()).await;
+                            self.lane.handle(Step::Chunk(bytes.clone())).await;
                         }
                         // A disconnected caller is detected above.
                         to.send(Ok(bytes)).await.ok();
@@ -225,7 +225,7 @@ impl Relay {
         error: HttpError,
         to: &mpsc::Sender<Result<Bytes, HttpError>>,
     ) {
-        self.lane.handle_failure(failure_of(&error)).await;
+        self.lane.handle(Step::Failure(failure_of(&error))).await;
         to.send(Err(error)).await.ok();
     }
 
@@ -233,10 +233,10 @@ impl Relay {
     /// could be a result.
     pub(super) async fn end(&mut self) {
         match &self.compressed {
-            None => self.lane.handle_end().await,
+            None => self.lane.handle(Step::End).await,
             Some(coding) => {
                 let message = format!("the answer is compressed ({coding}): whoever called has it");
-                self.lane.handle_failure(RunFailure::new(ANSWER_COMPRESSED, message)).await;
+                self.lane.handle(Step::Failure(RunFailure::new(ANSWER_COMPRESSED, message))).await;
             }
         }
     }
@@ -244,7 +244,7 @@ impl Relay {
     /// Ends the lane of a caller that disconnected. Nothing is cancelled at the callee: the caller may come back to its
     /// task.
     pub(super) async fn caller_is_gone(&mut self) {
-        self.lane.handle_failure(caller_gone()).await;
+        self.lane.handle(Step::Failure(caller_gone())).await;
     }
 }
 
@@ -265,7 +265,7 @@ pub(super) async fn answered<T>(
             () = to.closed() => return None,
             () = &mut shown, if !is_shown => {
                 is_shown = true;
-                lane.handle_wait().await;
+                lane.handle(Step::Wait).await;
             }
         }
     }

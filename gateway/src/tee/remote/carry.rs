@@ -2,7 +2,7 @@
 //! supervisor.
 //!
 //! ```text
-//! begin ── Announcement to the owner ──► waiting ── Granted ──► open ── handle_* ──► pieces in the side run
+//! begin ── Announcement to the owner ──► waiting ── Granted ──► open ── handle ────► pieces in the side run
 //!                                           │                    │ an append fails or is too slow:
 //!                                           │ Refused, silence   │ lost, further pieces are counted
 //!                                           ▼                    ▼
@@ -19,16 +19,15 @@ use std::time::Duration;
 use aqueduct_core::{ByteString, ContentBlock, RunFailure, RunOutcome, SourceEvent, Update};
 use aqueduct_runlog::Control;
 use aqueduct_runs::{SideEar, SideRun};
-use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::words::{Announcement, PIECE, Piece, TextPieces, Word, value};
 use crate::service::Gateway;
-use crate::tee::RunContext;
 use crate::tee::call::LaneCall;
 use crate::tee::lane::{PATIENCE, log_too_slow};
 use crate::tee::relate::RemoteRun;
 use crate::tee::token::RunToken;
+use crate::tee::{RunContext, Step};
 use crate::telemetry::Metrics;
 
 /// How long the carrier waits for the owner to grant a lane. Messages take milliseconds; an owner that died never
@@ -138,45 +137,40 @@ impl RemoteLane {
         }
     }
 
-    /// Appends that the agent has not responded yet.
-    pub(crate) async fn handle_wait(&mut self) {
-        self.say(Piece::Wait).await;
-    }
-
-    /// Appends a chunk of an event stream. Returns once it is in the log, or is lost.
-    pub(crate) async fn handle_chunk(&mut self, chunk: &Bytes) {
-        let text = self.text.push(chunk);
-        if !text.is_empty() {
-            self.say(Piece::Chunk { text }).await;
-        }
-    }
-
-    /// Appends a response that is not a stream. Bytes that are not UTF-8 are replaced, in the copy only.
-    pub(crate) async fn handle_body(&mut self, status: u16, body: &Bytes) {
-        self.is_whole = true;
-        self.say(Piece::Body { status, text: String::from_utf8_lossy(body).into_owned() }).await;
-    }
-
-    /// Appends the end of the stream, after a character that was cut.
-    pub(crate) async fn handle_end(&mut self) {
-        self.flush().await;
-        self.say(Piece::End).await;
-    }
-
-    /// Appends a failed call or a cut stream.
-    pub(crate) async fn handle_failure(&mut self, failure: &RunFailure) {
-        self.flush().await;
-        self.say(Piece::failure(failure)).await;
-    }
-
-    /// Appends a notice for watchers.
-    pub(crate) async fn handle_notice(&mut self, text: &str) {
-        self.say(Piece::Note { text: text.to_owned() }).await;
+    /// Appends a step of the response. Returns once it is in the log, or is lost. Bytes of a body that are not UTF-8
+    /// are replaced, in the copy only; a character that was cut is appended before the end of the stream.
+    pub(crate) async fn handle(&mut self, step: Step) {
+        let piece = match step {
+            Step::Wait => Piece::Wait,
+            Step::Chunk(chunk) => {
+                let text = self.text.push(&chunk);
+                return self.say_text(text).await;
+            }
+            Step::Body { status, body } => {
+                self.is_whole = true;
+                Piece::Body { status, text: String::from_utf8_lossy(&body).into_owned() }
+            }
+            Step::Notice(text) => Piece::Note { text },
+            Step::End => {
+                self.flush().await;
+                Piece::End
+            }
+            Step::Failure(failure) => {
+                self.flush().await;
+                Piece::failure(&failure)
+            }
+        };
+        self.say(piece).await;
     }
 
     /// Appends bytes that were held back, with the incomplete character replaced.
     async fn flush(&mut self) {
-        let text = self.text.finish();
+        let rest = self.text.finish();
+        self.say_text(rest).await;
+    }
+
+    /// Appends text of an event stream, unless it is empty.
+    async fn say_text(&mut self, text: String) {
         if !text.is_empty() {
             self.say(Piece::Chunk { text }).await;
         }

@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aqueduct_core::service::NumberedEvent;
 use aqueduct_core::{BlockEvent, RunFailure, RunId};
 use aqueduct_runlog::{Control, Follow, RunLog};
-use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use super::words::{Announcement, PIECE, Piece, Word, value};
+use crate::tee::Step;
 use crate::tee::lane::{LANE_LOST, Lane, PATIENCE};
 use crate::tee::run::TeeRun;
 
@@ -159,7 +159,7 @@ impl Follower {
                     }
                 }
                 Next::Piece(None) => {
-                    lane.handle_failure(lost()).await;
+                    lane.handle(Step::Failure(lost())).await;
                     is_over = true;
                 }
                 Next::Cancel(task) => {
@@ -194,28 +194,23 @@ async fn handle(lane: &mut Lane, event: BlockEvent) -> bool {
     let custom = match event {
         BlockEvent::Custom(custom) if custom.name == PIECE => custom,
         BlockEvent::RunFailed(end) => {
-            lane.handle_failure(end.failure).await;
+            lane.handle(Step::Failure(end.failure)).await;
             return true;
         }
         event => return event.is_terminal(),
     };
-    match serde_json::from_value(custom.value) {
-        Ok(Piece::Wait) => lane.handle_wait().await,
-        Ok(Piece::Chunk { text }) => lane.handle_chunk(Bytes::from(text)).await,
-        Ok(Piece::Note { text }) => lane.handle_notice(&text).await,
-        Ok(Piece::Body { status, text }) => {
-            lane.handle_body(status, &Bytes::from(text)).await;
-            return true;
+    let (step, is_last) = match serde_json::from_value(custom.value) {
+        Ok(Piece::Wait) => (Step::Wait, false),
+        Ok(Piece::Chunk { text }) => (Step::Chunk(text.into()), false),
+        Ok(Piece::Note { text }) => (Step::Notice(text), false),
+        Ok(Piece::Body { status, text }) => (Step::Body { status, body: text.into() }, true),
+        Ok(Piece::End) => (Step::End, true),
+        Ok(Piece::Failure { code, message }) => (Step::Failure(RunFailure::new(code, message)), true),
+        Err(error) => {
+            tracing::warn!(%error, "a piece of another replica cannot be read");
+            return false;
         }
-        Ok(Piece::End) => {
-            lane.handle_end().await;
-            return true;
-        }
-        Ok(Piece::Failure { code, message }) => {
-            lane.handle_failure(RunFailure::new(code, message)).await;
-            return true;
-        }
-        Err(error) => tracing::warn!(%error, "a piece of another replica cannot be read"),
-    }
-    false
+    };
+    lane.handle(step).await;
+    is_last
 }

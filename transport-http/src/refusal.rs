@@ -81,10 +81,9 @@ impl IntoResponse for Refusal {
             error.insert("limit".to_owned(), exceeded.limit.into());
         }
         let body = json!({ "error": error }).to_string();
-        let mut response = (self.status, body).into_response();
+        let mut response = (self.status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
         response.extensions_mut().insert(RefusalReason { code: self.code, message: self.message });
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         match self.status {
             // RFC 9110, section 15.5.2 requires the challenge.
             StatusCode::UNAUTHORIZED => {

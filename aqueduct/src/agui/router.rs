@@ -19,13 +19,13 @@ use aqueduct_transport_http::{
     EventPosition, Refusal, StreamOptions, caller, read_json, stream_response, watch_run,
 };
 use axum::Router;
-use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue};
+use http::request::Parts;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -75,14 +75,11 @@ pub(super) fn accept(headers: &HeaderMap) -> Option<&str> {
 
 /// Returns a JSON response.
 fn json_response(value: &Value) -> Response {
-    let mut response = Response::new(Body::from(value.to_string()));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    ([(CONTENT_TYPE, "application/json")], value.to_string()).into_response()
 }
 
 /// Handles `GET /agents`.
-async fn agents(State(shared): State<Shared>, request: Request) -> Result<Response, Refusal> {
-    let (parts, _) = request.into_parts();
+async fn agents(State(shared): State<Shared>, parts: Parts) -> Result<Response, Refusal> {
     let agents = shared.runs.list_agents(&caller(&parts)).await?;
     let list = agents.iter().map(|agent| {
         let url = format!("/agents/{}", agent.name);
@@ -192,9 +189,8 @@ async fn watch(
 async fn cancel(
     State(shared): State<Shared>,
     Path(run): Path<String>,
-    request: Request,
+    parts: Parts,
 ) -> Result<Response, Refusal> {
-    let (parts, _) = request.into_parts();
     let cancelled = shared.runs.cancel(&caller(&parts), &RunId::from(run)).await?;
     Ok(json_response(&json!({ "cancelled": cancelled })))
 }
@@ -212,9 +208,8 @@ async fn thread(
     State(shared): State<Shared>,
     Path(thread): Path<String>,
     Query(query): Query<ThreadQuery>,
-    request: Request,
+    parts: Parts,
 ) -> Result<Response, Refusal> {
-    let (parts, _) = request.into_parts();
     let (declared, thread) = (query.protocol_version.as_deref(), thread.into());
     threads::restate(&shared, &thread, declared, &parts).await
 }

@@ -24,12 +24,12 @@ use std::sync::Arc;
 use aqueduct_core::RunId;
 use aqueduct_core::service::RunService as _;
 use aqueduct_transport_http::{Refusal, caller, read_json};
-use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get, post};
-use http::{HeaderValue, StatusCode, header};
+use http::request::Parts;
+use http::{StatusCode, header};
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -95,8 +95,7 @@ pub(super) fn home() -> Response {
 }
 
 /// The agents that the caller may run. The body of the request is not read.
-async fn list_agents(State(shared): State<Shared>, request: Request) -> Result<Response, Refusal> {
-    let (parts, _) = request.into_parts();
+async fn list_agents(State(shared): State<Shared>, parts: Parts) -> Result<Response, Refusal> {
     Ok(json(&agents::list(&shared.gateway, &caller(&parts)).await?))
 }
 
@@ -104,11 +103,10 @@ async fn list_agents(State(shared): State<Shared>, request: Request) -> Result<R
 async fn list_runs(
     State(shared): State<Shared>,
     query: Result<Query<RunsQuery>, QueryRejection>,
-    request: Request,
+    parts: Parts,
 ) -> Result<Response, Refusal> {
     let mistake = "`since`, `until` and `limit` must be whole numbers";
     let Query(query) = query.map_err(|_| Refusal::invalid(mistake))?;
-    let (parts, _) = request.into_parts();
     let listed = runs::list(&shared.gateway, &shared.inspector.summaries, &caller(&parts), &query).await?;
     Ok(json(&listed))
 }
@@ -118,11 +116,10 @@ async fn event_forms(
     State(shared): State<Shared>,
     Path(run): Path<String>,
     query: Result<Query<FormsQuery>, QueryRejection>,
-    request: Request,
+    parts: Parts,
 ) -> Result<Response, Refusal> {
     let mistake = "`number` must be the number of an event, from 1";
     let Query(query) = query.map_err(|_| Refusal::invalid(mistake))?;
-    let (parts, _) = request.into_parts();
     let (caller, run) = (caller(&parts), RunId::from(run));
     Ok(json(&forms::of(&shared.gateway, &caller, &run, &query).await?))
 }
@@ -132,9 +129,7 @@ async fn event_forms(
 async fn convert(State(shared): State<Shared>, request: Request) -> Response {
     answer(&shared, request, |asked| {
         let lines = trace::converted(&asked).map_err(Refusal::invalid)?;
-        let mut response = Response::new(Body::from(lines));
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/jsonl"));
-        Ok(response)
+        Ok(([(header::CONTENT_TYPE, "application/jsonl")], lines).into_response())
     })
     .await
 }

@@ -17,11 +17,10 @@ use aqueduct::remote::AgentHealth;
 use aqueduct_core::CancelToken;
 use aqueduct_transport_http::{Quotas, Refusal};
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use http::{HeaderValue, StatusCode, header};
+use http::{StatusCode, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
@@ -202,10 +201,8 @@ fn shown(health: &AgentHealth) -> Value {
 
 /// `/metrics`, for Prometheus.
 async fn metrics(State(probes): State<Probes>) -> Response {
-    let mut response = Response::new(Body::from(probes.render().await));
-    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], probes.render().await).into_response()
 }
 
 /// Any other path on the port of `server.admin`: a request for an agent was sent to the wrong port.

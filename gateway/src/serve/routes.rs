@@ -20,12 +20,11 @@ use aqueduct::a2a::{Servers, WELL_KNOWN, look_up_uri, several_agents};
 use aqueduct::grpc::unimplemented;
 use aqueduct::ws;
 use aqueduct_transport_http::{Refusal, StreamOptions};
-use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::middleware::{Next, from_fn_with_state, map_request};
 use axum::response::{IntoResponse, Response};
 use axum::{RequestExt as _, Router};
-use http::{HeaderValue, StatusCode, header};
+use http::{StatusCode, header};
 
 use super::{agui, inspector, proxy};
 use crate::config::Config;
@@ -181,9 +180,7 @@ fn stream_options(config: &Config) -> StreamOptions {
 
 /// Returns a JSON response with the status 200.
 pub(super) fn json(value: &serde_json::Value) -> Response {
-    let mut response = Response::new(Body::from(value.to_string()));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    ([(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
 }
 
 /// Forwards a call to an A2A agent, or passes it to the gateway's own server (`next`).

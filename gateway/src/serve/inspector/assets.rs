@@ -4,9 +4,8 @@
 //! are always of one version. No file outside the table can be requested, whatever path a caller sends.
 
 use aqueduct_transport_http::Refusal;
-use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use http::{StatusCode, header};
 
 /// Scripts, styles and data come from this origin only; no inline code; text never becomes markup (`trusted-types`); no
 /// other page may frame this one.
@@ -47,8 +46,7 @@ pub(super) fn response(name: &str) -> Response {
         return Refusal::new(StatusCode::NOT_FOUND, "not_found", "the inspector has no such file")
             .into_response();
     };
-    let mut response = Response::new(Body::from(*text));
-    for (name, value) in [
+    let headers = [
         (header::CONTENT_TYPE, *kind),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -57,10 +55,8 @@ pub(super) fn response(name: &str) -> Response {
         // The page and its scripts must be of the same version: after an upgrade of the gateway no cached file may be
         // used.
         (header::CACHE_CONTROL, "no-cache"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
+    ];
+    (headers, *text).into_response()
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use aqueduct_adapter_a2a::relay::PassingCall;
 use aqueduct_adapter_a2a::server::ServerError;
 use aqueduct_core::RunFailure;
 use aqueduct_transport_http::{Error as HttpError, Refusal, RefusalReason};
-use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
@@ -112,10 +111,8 @@ pub(super) fn refuse_call(call: &PassingCall<'_>, is_rpc: bool, error: &ServerEr
 
 /// Returns a JSON response. A number that is not an HTTP status becomes 502.
 fn json_response(status: u16, body: String) -> Response {
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 /// Returns the status for a failed call: 504 and 503 are worth a retry by the caller, 502 is a fault of the agent.

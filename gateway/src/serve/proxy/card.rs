@@ -5,10 +5,9 @@ use aqueduct::a2a::{RemoteAgent, Servers};
 use aqueduct_adapter_a2a::relay::move_card;
 use aqueduct_adapter_a2a::version::{Binding, VERSION_HEADER};
 use aqueduct_core::RunFailure;
-use axum::body::Body;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
+use http::header;
 use http::request::Parts;
-use http::{HeaderValue, header};
 use serde_json::{Map, Value};
 
 use super::answer::refuse_http;
@@ -49,10 +48,8 @@ pub(super) async fn card(
     // The agent's signature does not cover the rewritten card; the gateway signs it if it has a key.
     place(&mut card, &here);
     servers.sign(&mut card);
-    let mut response = Response::new(Body::from(Value::Object(card).to_string()));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("host, a2a-version"));
-    response
+    let headers = [(header::CONTENT_TYPE, "application/json"), (header::VARY, "host, a2a-version")];
+    (headers, Value::Object(card).to_string()).into_response()
 }
 
 /// Rewrites the card of an agent: names the gateway's interfaces, and clears push notifications if the gateway refuses

@@ -46,7 +46,7 @@ impl Runs {
             Reply::Repeats(run) => return self.repeat_run(&owner, agent, &input.thread_id, run).await,
         };
         let key = RunMeta::key(&owner, &run);
-        let ended = self.log_cancelled(&owner, agent, &key, &input).await;
+        let ended = self.log_cancelled(&owner, agent, &run, &input).await;
         if let Some(claim) = &claim {
             match &ended {
                 Ok(()) => self.keep_claim(claim).await,
@@ -62,20 +62,15 @@ impl Runs {
         &self,
         owner: &str,
         agent: &str,
-        key: &RunId,
+        run: &RunId,
         input: &RunInput,
     ) -> Result<(), ServiceError> {
-        let (agent, owner) = (agent.to_owned(), owner.to_owned());
-        let thread_id = input.thread_id.detached();
-        let opened_at = self.now();
-        let meta = RunMeta { run_id: key.clone(), thread_id, agent: agent.clone(), owner, opened_at };
-        let mut info = RunInfo::new(input.thread_id.as_bytes().clone(), meta.public_id().as_bytes().clone());
+        let mut info = RunInfo::new(input.thread_id.as_bytes().clone(), run.as_bytes().clone());
         info.parent_run_id.clone_from(&input.parent_run_id);
         info.agent = Some(agent.into());
         let info = Arc::new(info);
-        let owner = meta.owner.clone();
-        let lease = self.open_log(meta).await?;
-        self.note_input(&lease, &owner, input, None).await;
+        let lease = self.open_log(owner, agent, &input.thread_id, run).await?;
+        self.note_input(&lease, owner, input, None).await;
         let end = RunFinished::new(Arc::clone(&info), RunOutcome::Cancelled);
         let events = vec![BlockEvent::RunStarted(info), BlockEvent::RunFinished(Box::new(end))];
         let appended = self.run_log().append(&lease, events, self.now()).await;

@@ -16,86 +16,70 @@ const RUNS: usize = 16;
 /// The most runs of a thread that an agent's [`ThreadFold`] reads: the newest, in the order in which they ran.
 const FOLDED_RUNS: usize = 256;
 
-/// Returns a query for the runs of a thread, newest first. Only runs of `owner` are read, so others cannot crowd them out.
-fn thread_query(owner: &str, thread: &ThreadId) -> RunQuery {
-    let (thread_id, owner) = (Some(thread.clone()), Some(owner.to_owned()));
-    RunQuery { thread_id, owner, newest_first: true, ..RunQuery::default() }
+/// The runs of an agent in a thread, before a run that starts there.
+pub(crate) struct EarlierRuns<'r> {
+    pub(crate) runs: &'r Runs,
+    pub(crate) entry: &'r AgentEntry,
+    /// The principal of the thread. Only its runs are read, so others cannot crowd them out.
+    pub(crate) owner: &'r str,
+    pub(crate) thread: &'r ThreadId,
+    /// The run that starts.
+    pub(crate) run: &'r RunId,
 }
 
-impl Runs {
+impl EarlierRuns<'_> {
     /// Returns the state that the last run of the thread left at the agent. Returns `None` if the agent itself holds it.
-    pub(crate) async fn previous(
-        &self,
-        entry: &AgentEntry,
-        owner: &str,
-        thread: &ThreadId,
-        run: &RunId,
-    ) -> Option<PreviousRun> {
-        let is_kept = self.scope() > LogScope::Process;
-        if !is_kept || !entry.agent().is_some_and(|agent| agent.keeps_threads()) {
+    pub(crate) async fn previous(&self) -> Option<PreviousRun> {
+        let is_kept = self.runs.scope() > LogScope::Process;
+        if !is_kept || !self.entry.agent().is_some_and(|agent| agent.keeps_threads()) {
             return None;
         }
-        match self.find_previous(entry, owner, thread, run).await {
+        match self.find_previous().await {
             Ok(found) => found,
             Err(error) => {
-                tracing::warn!(run = run.as_str(), %error, "the previous run of the thread cannot be read");
+                let run = self.run.as_str();
+                tracing::warn!(run, %error, "the previous run of the thread cannot be read");
                 None
             }
         }
     }
 
     /// Folds the earlier runs of the thread for an agent that needs them. If the log fails, returns the fold of the events read.
-    pub(crate) async fn fold_thread(
-        &self,
-        entry: &AgentEntry,
-        owner: &str,
-        thread: &ThreadId,
-        run: &RunId,
-    ) -> Option<Box<dyn ThreadFold>> {
-        let mut fold = entry.agent().and_then(|agent| agent.thread_fold())?;
-        if let Err(error) = self.read_thread(entry, owner, thread, run, &mut *fold).await {
-            tracing::warn!(run = run.as_str(), %error, "the earlier runs of the thread cannot be read");
+    pub(crate) async fn fold_thread(&self) -> Option<Box<dyn ThreadFold>> {
+        let mut fold = self.entry.agent().and_then(|agent| agent.thread_fold())?;
+        if let Err(error) = self.read_thread(&mut *fold).await {
+            let run = self.run.as_str();
+            tracing::warn!(run, %error, "the earlier runs of the thread cannot be read");
         }
         Some(fold)
     }
 
+    /// Returns those of the thread's newest `max` runs that are earlier runs of the agent, newest first.
+    async fn list(&self, max: usize) -> Result<Vec<RunState>, LogError> {
+        let (thread_id, owner) = (Some(self.thread.clone()), Some(self.owner.to_owned()));
+        let query = RunQuery { thread_id, owner, newest_first: true, ..RunQuery::default() };
+        let mut states = self.runs.run_log().list(query, max).await?;
+        states.retain(|state| state.meta.agent == self.entry.name() && state.meta.run_id != *self.run);
+        Ok(states)
+    }
+
     /// Folds the events of the agent's runs in the thread, oldest first, page by page.
-    async fn read_thread(
-        &self,
-        entry: &AgentEntry,
-        owner: &str,
-        thread: &ThreadId,
-        run: &RunId,
-        fold: &mut dyn ThreadFold,
-    ) -> Result<(), LogError> {
-        let query = thread_query(owner, thread);
-        let is_of_agent = |state: &RunState| state.meta.agent == entry.name() && state.meta.run_id != *run;
-        let states = self.run_log().list(query, FOLDED_RUNS).await?;
-        for state in states.into_iter().rev().filter(is_of_agent) {
-            self.each_event(&state, |event| fold.handle_event(event)).await?;
+    async fn read_thread(&self, fold: &mut dyn ThreadFold) -> Result<(), LogError> {
+        for state in self.list(FOLDED_RUNS).await?.into_iter().rev() {
+            self.runs.each_event(&state, |event| fold.handle_event(event)).await?;
         }
         Ok(())
     }
 
     /// Returns the newest run of the agent in the thread that has a checkpoint.
-    async fn find_previous(
-        &self,
-        entry: &AgentEntry,
-        owner: &str,
-        thread: &ThreadId,
-        run: &RunId,
-    ) -> Result<Option<PreviousRun>, LogError> {
-        let query = thread_query(owner, thread);
-        let is_of_agent = |state: &RunState| state.meta.agent == entry.name() && state.meta.run_id != *run;
+    async fn find_previous(&self) -> Result<Option<PreviousRun>, LogError> {
         // A run without checkpoint has no state at the agent.
-        let states = self.run_log().list(query, RUNS).await?.into_iter().filter(is_of_agent);
-        let Some((state, checkpoint)) =
-            states.into_iter().find_map(|mut state| state.checkpoint.take().map(|found| (state, found)))
-        else {
+        let with_checkpoint = |mut state: RunState| state.checkpoint.take().map(|found| (state, found));
+        let Some((state, checkpoint)) = self.list(RUNS).await?.into_iter().find_map(with_checkpoint) else {
             return Ok(None);
         };
         let run = state.meta.public_id();
-        let last = self.run_log().read(&state.meta.run_id, state.head.saturating_sub(1), 1).await?;
+        let last = self.runs.run_log().read(&state.meta.run_id, state.head.saturating_sub(1), 1).await?;
         let is_waiting = last.events.iter().any(|event| {
             matches!(&event.event, BlockEvent::RunFinished(end) if end.outcome == RunOutcome::Interrupted)
         });

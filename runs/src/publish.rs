@@ -328,16 +328,8 @@ impl Runs {
         let thread = request.thread_id.unwrap_or_else(|| run_id.as_bytes().clone());
         let mut input = RunInput::prompt(thread, run_id.as_bytes().clone(), "");
         input.messages.clear();
-        let owner = principal.to_string();
-        let key = RunMeta::key(&owner, &run_id);
-        let meta = RunMeta {
-            run_id: key.clone(),
-            thread_id: input.thread_id.clone(),
-            agent: agent.name().to_owned(),
-            owner,
-            opened_at: self.now(),
-        };
-        let lease = self.open_log(meta).await?;
+        let lease = self.open_log(&principal.to_string(), agent.name(), &input.thread_id, &run_id).await?;
+        let key = lease.run_id.clone();
         let origin = RunOrigin::new(agent.name(), &input.thread_id, PUBLISH);
         let (handle, extension) = self.attach(&key, &origin);
         let (sender, feed) = Feed::published();

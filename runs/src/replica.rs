@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aqueduct_core::service::EventStream;
-use aqueduct_core::{CancelToken, RunId};
-use aqueduct_runlog::Lease;
+use aqueduct_core::service::{EventStream, ServiceError};
+use aqueduct_core::{CancelToken, RunId, ThreadId};
+use aqueduct_runlog::{Lease, LogError, RunMeta};
 use futures_util::StreamExt as _;
 
-use crate::runs::Runs;
+use crate::runs::{Runs, refuse};
 
 /// Renewals within one lease: two may fail before it lapses.
 const RENEWALS: u32 = 3;
@@ -102,6 +102,29 @@ impl Drop for RemoteWatch {
 }
 
 impl Runs {
+    /// Opens the run that `owner` addresses as `run` in the log, and returns its first lease. A refusal for an existing run
+    /// contains that id, not the key in the log.
+    pub(crate) async fn open_log(
+        &self,
+        owner: &str,
+        agent: &str,
+        thread: &ThreadId,
+        run: &RunId,
+    ) -> Result<Lease, ServiceError> {
+        let meta = RunMeta {
+            run_id: RunMeta::key(owner, run),
+            thread_id: thread.detached(),
+            agent: agent.to_owned(),
+            owner: owner.to_owned(),
+            opened_at: self.now(),
+        };
+        let opened = self.run_log().open(meta, self.lease_until()).await;
+        opened.map_err(|error| match error {
+            LogError::Exists(_) => refuse(&LogError::Exists(run.clone())),
+            error => refuse(&error),
+        })
+    }
+
     /// Renews a lease until the returned guard is dropped.
     pub(crate) fn hold(&self, lease: &Lease) -> HeldLease {
         let lost = CancelToken::new();

@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use aqueduct_core::agent::{AgentRequest, CallContext, ThreadFold};
 use aqueduct_core::service::{Caller, EventStream, RefusalKind, ServiceError, StartedRun};
 use aqueduct_core::{Agent, CancelToken, Principal, RunId, RunInput, Timestamp};
-use aqueduct_runlog::{Follow, Lease, LogError, LogScope, RunLog, RunMeta};
+use aqueduct_runlog::{Follow, LogScope, RunLog, RunMeta};
 
 use crate::agents::{AgentEntry, Agents};
 use crate::builder::{Host, RunsBuilder};
@@ -28,6 +28,7 @@ use crate::handle::{RunHandle, Watched};
 use crate::leaving::Leaving;
 use crate::metrics::RunMetrics;
 use crate::outage::Outage;
+use crate::previous::EarlierRuns;
 use crate::publish::Published;
 use crate::quota::RunLedger;
 pub(crate) use crate::refuse::refuse;
@@ -327,15 +328,8 @@ impl Runs {
         let ReplyRun { id: run_id, shown } = run;
         input.run_id = run_id.clone();
         let owner = principal.to_string();
-        let key = RunMeta::key(&owner, &run_id);
-        let meta = RunMeta {
-            run_id: key.clone(),
-            thread_id: input.thread_id.detached(),
-            agent: agent.name().to_owned(),
-            owner: owner.clone(),
-            opened_at: self.now(),
-        };
-        let lease = self.open_log(meta).await?;
+        let lease = self.open_log(&owner, agent.name(), &input.thread_id, &run_id).await?;
+        let key = lease.run_id.clone();
         let origin = RunOrigin::new(agent.name(), &input.thread_id, caller.surface);
         let (handle, extension) = self.attach(&key, &origin);
         // The caller is registered as a watcher before the driver starts: a driver cancels a run without watchers.
@@ -350,10 +344,12 @@ impl Runs {
             None => Arc::new(Forwarded(headers)),
         };
         let extension_value = extension.as_ref().and_then(|extension| extension.checkpoint());
+        let earlier =
+            EarlierRuns { runs: &self, entry: &agent, owner: &owner, thread: &input.thread_id, run: &key };
         let ((), previous, fold) = futures_util::future::join3(
             self.note_input(&lease, &owner, &input, extension_value),
-            self.previous(&agent, &owner, &input.thread_id, &key),
-            self.fold_thread(&agent, &owner, &input.thread_id, &key),
+            earlier.previous(),
+            earlier.fold_thread(),
         )
         .await;
         let mut request = AgentRequest::new(input);
@@ -366,16 +362,6 @@ impl Runs {
             Drive { runs, agent, lease, handle, extension, request, kept_ids, shown, lanes_of, place };
         drive.spawn(Feed::Agent);
         Ok(StartedRun::new(run_id, events))
-    }
-
-    /// Opens a run in the log. A refusal for an existing run contains the caller's run id, not the key in the log.
-    pub(crate) async fn open_log(&self, meta: RunMeta) -> Result<Lease, ServiceError> {
-        let public = meta.public_id();
-        let opened = self.0.log.open(meta, self.lease_until()).await;
-        opened.map_err(|error| match error {
-            LogError::Exists(_) => refuse(&LogError::Exists(public)),
-            error => refuse(&error),
-        })
     }
 
     /// Returns the events of a run for one watcher. `handle` is set if this engine drives the run.

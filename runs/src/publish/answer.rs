@@ -15,7 +15,7 @@ use std::sync::Arc;
 use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::service::{RefusalKind, ServiceError, StartedRun};
 use aqueduct_core::{ContentBlock, InterruptId, InterruptReply, Message, Principal, Role, RunId, RunInput};
-use aqueduct_runlog::{Lease, RunMeta};
+use aqueduct_runlog::Lease;
 use serde_json::Value;
 
 use super::{Driver, LineDecoder, Published, State};
@@ -104,15 +104,8 @@ impl Runs {
         (input, run): (RunInput, ReplyRun),
         replies: Vec<InterruptReply>,
     ) -> Result<StartedRun, ServiceError> {
-        let owner = published.principal.to_string();
-        let meta = RunMeta {
-            run_id: RunMeta::key(&owner, &run.id),
-            thread_id: input.thread_id.detached(),
-            agent: published.agent.name().to_owned(),
-            owner,
-            opened_at: self.now(),
-        };
-        let lease = self.open_log(meta).await?;
+        let (owner, agent) = (published.principal.to_string(), published.agent.name());
+        let lease = self.open_log(&owner, agent, &input.thread_id, &run.id).await?;
         self.note_record(&lease, &input).await;
         self.note_publication(published, &lease, &replies).await;
         Ok(self.begin_answer(published, state, (lease, run.shown), input, replies))

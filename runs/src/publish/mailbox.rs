@@ -222,15 +222,8 @@ impl Runs {
         let found = self.find_box(agent, &owner, input).await.map_err(|error| refuse(&error))?;
         let Some((letterbox, replies)) = found else { return Ok(None) };
         let run_id = run.id.clone();
-        let key = RunMeta::key(&owner, &run_id);
-        let meta = RunMeta {
-            run_id: key.clone(),
-            thread_id: input.thread_id.detached(),
-            agent: agent.name().to_owned(),
-            owner,
-            opened_at: self.now(),
-        };
-        let lease = self.open_log(meta).await?;
+        let lease = self.open_log(&owner, agent.name(), &input.thread_id, &run_id).await?;
+        let key = lease.run_id.clone();
         self.note_record(&lease, input).await;
         let sent = ReplyRun { id: key.clone(), shown: run.shown.clone() };
         let Some(letter) = letter(&sent, &replies) else { return Ok(None) };

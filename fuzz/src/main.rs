@@ -30,9 +30,12 @@ struct Args {
     /// Runs one file, and nothing else
     #[arg(long, requires = "target")]
     input: Option<PathBuf>,
-    /// Lists the targets with the folders of their seeds
+    /// Lists the targets
     #[arg(long)]
     list: bool,
+    /// Writes the seeds and dictionaries of the targets into this folder, and runs nothing
+    #[arg(long)]
+    export: Option<PathBuf>,
 }
 
 fn main() -> Result<ExitCode> {
@@ -45,7 +48,14 @@ fn main() -> Result<ExitCode> {
     }
     if args.list {
         for target in chosen {
-            println!("{} {}", target.name, target.seeds.join(" "));
+            println!("{}", target.name);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(folder) = &args.export {
+        for target in chosen {
+            let exported = seeds::export(&runner::root(), target, folder);
+            exported.with_context(|| format!("the seeds cannot be written to {}", folder.display()))?;
         }
         return Ok(ExitCode::SUCCESS);
     }

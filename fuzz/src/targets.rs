@@ -55,7 +55,7 @@ pub const ALL: &[Target] = &[
     Target {
         name: "ws",
         run: transports::ws,
-        seeds: &["fuzz/corpus/ws"],
+        seeds: &[],
         words: &[
             "\"type\":\"start\"",
             "\"type\":\"publish\"",
@@ -84,7 +84,7 @@ pub const ALL: &[Target] = &[
     Target {
         name: "a2a-proto",
         run: a2a::proto,
-        seeds: &["fuzz/corpus/a2a-proto"],
+        seeds: &[],
         words: &["\x0a\x02", "\x12\x00", "\x1a\x04", "\u{7f}"],
     },
     Target {
@@ -96,7 +96,7 @@ pub const ALL: &[Target] = &[
     Target {
         name: "shapes",
         run: a2a::shapes,
-        seeds: &["fuzz/corpus/shapes"],
+        seeds: &[],
         words: &[
             "🔧 Calling tool: **x**\n",
             "✅ Tool **x** completed\n",
@@ -122,7 +122,7 @@ pub const ALL: &[Target] = &[
     Target {
         name: "agui-proto",
         run: agui::proto,
-        seeds: &["fuzz/corpus/agui-proto"],
+        seeds: &[],
         words: &["\0\0\0\x05", "\x0a\x02", "\x12\x00"],
     },
     Target {
@@ -146,7 +146,7 @@ pub const ALL: &[Target] = &[
     Target {
         name: "patch",
         run: agui::patch,
-        seeds: &["fuzz/corpus/patch"],
+        seeds: &[],
         words: &[
             "\"op\":\"move\"",
             "\"path\":\"/-\"",
@@ -169,16 +169,11 @@ pub const ALL: &[Target] = &[
             "\"messages\":[]",
         ],
     },
-    Target {
-        name: "codec",
-        run: log::codec,
-        seeds: &["fuzz/corpus/codec", "runlog/src/codec"],
-        words: &["\x01", "\x01\0", "\u{7f}"],
-    },
+    Target { name: "codec", run: log::codec, seeds: &[], words: &["\x01", "\x01\0", "\u{7f}"] },
     Target {
         name: "position",
         run: transports::position,
-        seeds: &["fuzz/corpus/position"],
+        seeds: &[],
         words: &[".0", ".1", "%2E", "%", "18446744073709551615", ".", "%C3%A9"],
     },
     Target { name: "stream", run: machine::stream, seeds: OPS, words: &["\0", "\x01\x01"] },
@@ -188,19 +183,24 @@ pub const ALL: &[Target] = &[
     Target {
         name: "config",
         run: gateway::config,
-        seeds: &["fuzz/corpus/config", "examples"],
+        seeds: &[
+            "deploy/compose/aqueduct.toml",
+            "examples/supervisor-langgraph/aqueduct.toml",
+            "tests/interop/frontends/gateway.toml",
+            "tests/interop/resume/gateway.toml",
+        ],
         words: &["[server]", "[agents.a]", "= ", "\"", "'''", "[[", "${X}", "1h", "true"],
     },
     Target {
         name: "script",
         run: gateway::script,
-        seeds: &["fuzz/corpus/script", "gateway/src/mock"],
+        seeds: &["scripts", "tests/interop/a2a/agent.toml", "tests/interop/inspector/agents"],
         words: &["[[rules]]", "text = ", "when = ", "\"", "[[rules.steps]]", "wait = "],
     },
     Target {
         name: "jwt",
         run: gateway::jwt,
-        seeds: &["fuzz/corpus/jwt"],
+        seeds: &[],
         words: &[
             "eyJhbGciOiJFUzI1NiJ9",
             "eyJhbGciOiJub25lIn0",

@@ -42,7 +42,7 @@ pub(crate) struct Fuzzing {
 
 impl Fuzzing {
     /// Returns the options of CI.
-    pub(crate) fn of_ci() -> Self {
+    fn of_ci() -> Self {
         Self { target: None, seconds: CI, jobs: 1, own: true, input: None }
     }
 
@@ -51,6 +51,12 @@ impl Fuzzing {
         let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self { target: None, seconds: NIGHT, jobs, own: false, input: None }
     }
+}
+
+/// Runs the targets as CI does, and checks that libFuzzer's workspace, which CI does not build, can be built from its lock file.
+pub(crate) fn run_in_ci(project: &Project) -> Result<()> {
+    libfuzzer::check_lock(project)?;
+    run(project, &Fuzzing::of_ci())
 }
 
 /// Runs the selected targets.
@@ -69,6 +75,5 @@ pub(crate) fn run(project: &Project, fuzzing: &Fuzzing) -> Result<()> {
         }
         return own.args(["--seconds".to_owned(), fuzzing.seconds.to_string()]).run();
     }
-    let targets = own.args(["--list"]).output()?;
-    libfuzzer::run(project, targets.lines(), fuzzing.seconds, fuzzing.jobs)
+    libfuzzer::run(project, own, fuzzing.seconds, fuzzing.jobs)
 }

@@ -51,7 +51,7 @@ pub(crate) fn beside() -> Vec<Step> {
         Step { name: "doctests", run: |project| project.cargo(["test", "--doc"]).args(EVERYTHING).run() },
         Step { name: "features", run: features::check },
         // An execution of a target has two seconds: with the lowest priority it might not get them.
-        Step { name: "fuzz", run: |project| fuzz::run(project, &Fuzzing::of_ci()) },
+        Step { name: "fuzz", run: fuzz::run_in_ci },
     ]
 }
 

@@ -15,6 +15,12 @@ use crate::project::Project;
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table";
 
+/// The manifest of the workspace with libFuzzer, from the root of ours.
+const MANIFEST: &str = "fuzz/libfuzzer/Cargo.toml";
+
+/// The folder of the seeds and dictionaries, below that of libFuzzer's output.
+const SEEDS: &str = "seeds";
+
 /// The largest input: longer ones are slow, and no rule needs them.
 const LONGEST: u32 = 4 * 1024;
 
@@ -63,23 +69,19 @@ fn table(tallies: &mut [Tally]) -> String {
     )
 }
 
-/// Runs targets for `seconds` each, `jobs` of them side by side. A line of `targets` has the name of one and the folders of its
-/// seeds.
-pub(super) fn run<'l>(
-    project: &Project,
-    targets: impl Iterator<Item = &'l str> + Send,
-    seconds: u64,
-    jobs: usize,
-) -> Result<()> {
+/// Runs targets for `seconds` each, `jobs` of them side by side. `own` is our own runner, which lists the targets and writes
+/// their seeds.
+pub(super) fn run(project: &Project, own: Invocation, seconds: u64, jobs: usize) -> Result<()> {
     let folder = project.metadata()?.target_directory()?.join("fuzz");
     let program = build(project, &folder)?;
-    let (next, done) = (Mutex::new(targets), Mutex::new(Vec::new()));
+    let targets = own.clone().args(["--list"]).output()?;
+    own.args(["--export".to_owned(), folder.join(SEEDS).to_string_lossy().into_owned()]).run()?;
+    let (next, done) = (Mutex::new(targets.lines()), Mutex::new(Vec::new()));
     let work = || -> Result<()> {
         loop {
-            let line = next.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some(line) = line else { return Ok(()) };
-            let (name, seeds) = line.split_once(' ').unwrap_or((line, ""));
-            let tally = lead(project, &folder, &program, (name, seeds), seconds)?;
+            let name = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(name) = name else { return Ok(()) };
+            let tally = lead(project, &folder, &program, name, seconds)?;
             println!("    {name}: {} executions, {} edges", tally.executions, tally.edges);
             done.lock().unwrap_or_else(PoisonError::into_inner).push(tally);
         }
@@ -94,49 +96,36 @@ pub(super) fn run<'l>(
     outcome.map(drop)
 }
 
+/// Checks that the lock file of libFuzzer's workspace fits the manifests of the packages in it.
+pub(super) fn check_lock(project: &Project) -> Result<()> {
+    let call = project.cargo(["metadata", "--locked", "--format-version", "1", "--manifest-path", MANIFEST]);
+    let hint =
+        "if the lock file is stale: `cargo update --workspace --manifest-path fuzz/libfuzzer/Cargo.toml`";
+    call.output().context(hint).map(drop)
+}
+
 /// Builds all targets with libFuzzer.
 fn build(project: &Project, folder: &Path) -> Result<PathBuf> {
     let about = Invocation::new("rustc", project.root()).args(["-vV"]).output()?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
     // With an explicit target, so that the flags do not apply to build scripts.
-    let call = project.cargo([
-        "build",
-        "--release",
-        "--manifest-path",
-        "fuzz/libfuzzer/Cargo.toml",
-        "--target",
-        host,
-    ]);
+    let call =
+        project.cargo(["build", "--release", "--locked", "--manifest-path", MANIFEST, "--target", host]);
     let call = call.args(["--target-dir".to_owned(), folder.to_string_lossy().into_owned()]);
     call.env("RUSTFLAGS", COVERAGE).run()?;
     Ok(folder.join(host).join("release/aqueduct-fuzz-libfuzzer"))
 }
 
 /// Runs one target, and returns what it has done.
-fn lead(
-    project: &Project,
-    folder: &Path,
-    program: &Path,
-    (name, seeds): (&str, &str),
-    seconds: u64,
-) -> Result<Tally> {
-    let learnt = folder.join("corpus").join(name);
+fn lead(project: &Project, folder: &Path, program: &Path, name: &str, seconds: u64) -> Result<Tally> {
+    let (learnt, seeds) = (folder.join("corpus").join(name), folder.join(SEEDS));
     std::fs::create_dir_all(&learnt).with_context(|| format!("cannot make {}", learnt.display()))?;
-    let kept = format!("fuzz/corpus/{name}");
-    let seeds = seeds.split(' ').chain([kept.as_str()]);
-    // libFuzzer takes folders alone: a file as an argument is run once, and nothing else.
-    let (folders, files): (Vec<&str>, Vec<&str>) =
-        seeds.filter(|place| !place.is_empty()).partition(|place| project.root().join(place).is_dir());
-    for file in files.iter().map(|place| project.root().join(place)).filter(|place| place.is_file()) {
-        let copy = learnt.join(file.file_name().context("a seed without a name")?);
-        std::fs::copy(&file, &copy).with_context(|| format!("cannot copy {}", file.display()))?;
-    }
     let log = folder.join(format!("{name}.log"));
     std::fs::write(&log, "").with_context(|| format!("cannot write {}", log.display()))?;
     let outcome = Invocation::new(program.to_string_lossy(), project.root())
-        .args([learnt.to_string_lossy()])
-        .args(folders)
+        .args([learnt.to_string_lossy(), seeds.join(name).to_string_lossy()])
         .args([
+            format!("-dict={}", seeds.join(format!("{name}.dict")).display()),
             format!("-max_total_time={seconds}"),
             format!("-max_len={LONGEST}"),
             "-print_final_stats=1".to_owned(),

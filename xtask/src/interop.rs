@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::interop::peers::{Peers, text};
+use crate::interop::peers::{Peers, python_variables, text};
 use crate::invocation::Invocation;
 use crate::project::{Project, Variables as Env};
 
@@ -202,16 +202,16 @@ fn run_tests(project: &Project, suites: &[&str], env: Env, threads: &str) -> Res
         return run_filtered(project, &format!("package({package}) & ({})", tests.join(" | ")), env, threads);
     }
     let call = project.cargo(["test", "--package", package, "--features", feature, "--"]).args(modules());
-    with_variables(call, env).run()
+    with_variables(call, python_variables(project)?.into_iter().chain(env)).run()
 }
 
 /// Runs the tests that match a filter of nextest.
 fn run_filtered(project: &Project, filter: &str, env: Env, threads: &str) -> Result<()> {
     let call = crate::ci::test_runner(project)?.args(["--test-threads", threads, "-E", filter]);
-    with_variables(call, env).run()
+    with_variables(call, python_variables(project)?.into_iter().chain(env)).run()
 }
 
-fn with_variables(call: Invocation, env: Env) -> Invocation {
+fn with_variables(call: Invocation, env: impl IntoIterator<Item = (&'static str, String)>) -> Invocation {
     env.into_iter().fold(call, |call, (name, value)| call.env(name, value))
 }
 

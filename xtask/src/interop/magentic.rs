@@ -5,8 +5,8 @@
 
 use anyhow::{Context as _, Result};
 
-use crate::interop::Env;
-use crate::interop::peers::{Peers, text};
+use crate::interop::peers::{Peers, python_variables, text};
+use crate::interop::{Env, with_variables};
 use crate::invocation::Invocation;
 use crate::project::Project;
 
@@ -16,8 +16,9 @@ pub(crate) fn prepare(project: &Project) -> Result<Env> {
     let python = text(&peers.python_venv("python")?)?;
     let cases = text(&peers.cases()?)?;
     let package = project.root().join("sdk/python");
-    // No compiled files and no cache are written into the source tree.
-    let call = |folder| Invocation::new(python.clone(), folder).args(["-B"]);
+    let variables = python_variables(project)?;
+    let call = |folder| with_variables(Invocation::new(python.clone(), folder), variables.clone());
+    // No cache is written into the source tree.
     call(&package).args(["-m", "mypy", "--no-incremental", "--cache-dir", "/dev/null"]).run()?;
     call(&package).args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).run()?;
     call(peers.scripts()).args(["produce.py", &cases]).run()?;

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context as _, Result, bail};
 
 use crate::invocation::Invocation;
-use crate::project::Project;
+use crate::project::{Project, Variables};
 
 const NODE_HINT: &str = "install Node.js 20 or later; it runs the real AG-UI and A2A clients";
 const NPM_HINT: &str = "install npm (it comes with Node.js); it installs the real AG-UI and A2A clients";
@@ -69,7 +69,7 @@ impl Peers {
             venv(folder, &["--without-pip"])?;
             let pip = self.pip()?.args(["--python".to_owned(), text(&interpreter(folder))?]);
             let requirements = text(&folder.join("requirements.txt"))?;
-            // A module is compiled when it is first imported: most are never.
+            // A module is compiled when it is first imported ([`python_variables`]): most are never.
             pip.args(["install", "--no-compile", "--requirement", &requirements]).output().map(drop)
         })?;
         Ok(interpreter(&folder))
@@ -197,6 +197,13 @@ pub(crate) fn check_python(folder: &Path) -> Result<String> {
 
 fn python(folder: &Path) -> Invocation {
     Invocation::new("python3", folder).hint(PYTHON_HINT)
+}
+
+/// Returns the variables with which Python compiles a module when it is first imported, and keeps it below the target folder:
+/// not in the source tree, and whatever the environment of this process says.
+pub(crate) fn python_variables(project: &Project) -> Result<Variables> {
+    let folder = project.metadata()?.target_directory()?.join("interop").join("bytecode");
+    Ok(vec![("PYTHONPYCACHEPREFIX", text(&folder)?), ("PYTHONDONTWRITEBYTECODE", String::new())])
 }
 
 /// Creates the virtual environment of a folder.

@@ -40,10 +40,10 @@ impl Peer {
     pub(in crate::interop) fn serve(self) -> Program {
         match self {
             Self::Python1_3 => {
-                Program::start(variable("AQUEDUCT_INTEROP_A2A_PY_1_3"), &["-B", &script("server_1_3.py")])
+                Program::start(variable("AQUEDUCT_INTEROP_A2A_PY_1_3"), &[&script("server_1_3.py")])
             }
             Self::Python0_3 => {
-                Program::start(variable("AQUEDUCT_INTEROP_A2A_PY_0_3"), &["-B", &script("server_0_3.py")])
+                Program::start(variable("AQUEDUCT_INTEROP_A2A_PY_0_3"), &[&script("server_0_3.py")])
             }
             Self::Js1_3 => {
                 let project = variable("AQUEDUCT_INTEROP_A2A_JS").to_string_lossy().into_owned();
@@ -59,11 +59,11 @@ impl Peer {
         match self {
             Self::Python1_3 => {
                 command = Command::new(variable("AQUEDUCT_INTEROP_A2A_PY_1_3"));
-                command.args(["-B", &script("client_1_3.py")]);
+                command.arg(script("client_1_3.py"));
             }
             Self::Python0_3 => {
                 command = Command::new(variable("AQUEDUCT_INTEROP_A2A_PY_0_3"));
-                command.args(["-B", &script("client_0_3.py")]);
+                command.arg(script("client_0_3.py"));
             }
             Self::Js1_3 => {
                 command = Command::new("node");

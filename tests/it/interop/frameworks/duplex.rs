@@ -15,7 +15,7 @@ use crate::interop::gateway::stage::{base, gateway};
 fn held(framework: &str, script: &str, more: &[&str]) -> Value {
     let python = variable("AQUEDUCT_INTEROP_FRAMEWORKS").join(framework).join("venv/bin/python");
     let script: PathBuf = folder().join("a2a").join(script);
-    let mut agent = Program::start(python, &["-B", script.to_str().unwrap(), "0"]);
+    let mut agent = Program::start(python, &[script.to_str().unwrap(), "0"]);
     // Its log is read and dropped: a full pipe would stop it.
     drop(agent.heard());
     let toml = format!("log.level = \"error\"\n[agents.duplex]\na2a.url = \"{}\"\n", agent.address);

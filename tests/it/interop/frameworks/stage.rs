@@ -16,7 +16,7 @@ pub(super) fn start(server: &Server) -> (Program, String) {
     let venvs = variable("AQUEDUCT_INTEROP_FRAMEWORKS");
     let python = venvs.join(server.member("framework")).join("venv/bin/python");
     let script = folder().join(server.member("script"));
-    let args = ["-B", script.to_str().unwrap(), "0", server.member("variant")];
+    let args = [script.to_str().unwrap(), "0", server.member("variant")];
     let mut program = Program::start(python, &args);
     // Its log is read and dropped: a full pipe would stop it.
     drop(program.heard());

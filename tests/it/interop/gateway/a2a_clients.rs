@@ -86,7 +86,7 @@ fn clients_read_workflows() {
     );
     let url = format!("{}/ws", base(&gateway).replacen("http", "ws", 1));
     let program = script("workflows.py");
-    let mut args = vec!["-B", program.to_str().unwrap(), &url];
+    let mut args = vec![program.to_str().unwrap(), &url];
     args.extend(runs.iter().map(String::as_str));
     let _workflows = Program::start(variable("AQUEDUCT_INTEROP_MAGENTIC_PY"), &args);
     for (number, (peer, binding)) in CLIENTS.into_iter().enumerate() {

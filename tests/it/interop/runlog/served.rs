@@ -24,7 +24,6 @@ fn tasks_are_served_by_both(binding: &str) {
     let url = |gateway| format!("http://{}/a2a/modes", host(gateway));
     let script = variable("AQUEDUCT_INTEROP_DIR").join("runlog/served.py");
     let Output { status, stdout, stderr } = Command::new(variable("AQUEDUCT_INTEROP_A2A_PY_1_3"))
-        .arg("-B")
         .arg(script)
         .args(["--binding", binding, "--first", &url(&first), "--second", &url(&second)])
         .args(["--victim", &first.id().to_string()])

@@ -18,7 +18,7 @@ const WORDS: usize = 100;
 pub(super) fn agent() -> Program {
     let python = variable("AQUEDUCT_INTEROP_A2A_PY_1_3");
     let script = variable("AQUEDUCT_INTEROP_A2A_SCRIPTS").join("server_1_3.py");
-    Program::start(python, &["-B", script.to_str().unwrap()])
+    Program::start(python, &[script.to_str().unwrap()])
 }
 
 fn configure(folder: &Path, agent: &Program, log: &str) {

@@ -49,7 +49,7 @@ impl Scene {
 
     fn start(name: &str, more: &str, shared: Option<Server>) -> Self {
         let script = scripts().join("agents.py");
-        let agents = Program::start(variable("AQUEDUCT_INTEROP_TEE_PY"), &["-B", script.to_str().unwrap()]);
+        let agents = Program::start(variable("AQUEDUCT_INTEROP_TEE_PY"), &[script.to_str().unwrap()]);
         let mut toml = format!("{more}\n");
         for agent in ["argocd", "careful", "clock", "deployer", "jira", "langgraph", "plain"] {
             writeln!(toml, "[agents.{agent}]\na2a.url = \"{}/{agent}\"", agents.address).unwrap();

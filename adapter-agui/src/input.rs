@@ -28,7 +28,7 @@ pub use back::run_agent_input;
 pub use limits::InputLimits;
 
 use crate::convert::META_AUTHOR;
-use crate::decode::tool_output;
+use crate::decode::{SOURCE_NAME, tool_output};
 use crate::error::Error;
 use crate::wire::object::{At, FromWire as _};
 use crate::wire::{self, Content, ResumeStatus, RunAgentInput, Strictness};
@@ -212,7 +212,7 @@ impl Draft {
                 Role::Assistant
             }
             wire::Message::Unknown(members) => {
-                let value = json!({ "event": members, "source": "ag-ui" });
+                let value = json!({ "event": members, "source": SOURCE_NAME });
                 self.contents.push(ContentBlock::custom(wellknown::RAW, value));
                 Role::Assistant
             }

@@ -55,7 +55,7 @@ use open::{Call, EndedText, Key, Lanes, Message};
 use seen::Seen;
 
 /// The source name of events without canonical form.
-const SOURCE_NAME: &str = "ag-ui";
+pub(crate) const SOURCE_NAME: &str = "ag-ui";
 
 /// The most `on_interrupt` events of one run that become interrupts; further ones are only custom blocks.
 const MAX_INTERRUPTS: usize = 256;

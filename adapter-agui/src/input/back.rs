@@ -25,6 +25,7 @@ use super::part::media_part;
 use super::{META_CALLS, META_ENCRYPTED, META_ERROR, META_MEMBERS};
 use crate::config::Dialect;
 use crate::convert::{META_AUTHOR, result_content};
+use crate::decode::SOURCE_NAME;
 use crate::version::PROTOCOL_VERSION;
 use crate::wire::{self};
 use crate::wire::{
@@ -230,22 +231,26 @@ impl<'a> Back<'a> {
         true
     }
 
-    /// Writes an unknown message or part unchanged. Returns `false` for a value that is neither, or a part that the message
-    /// cannot contain.
+    /// Writes an unknown message or part of AG-UI unchanged. Returns `false` for other raw content.
+    ///
+    /// A part is content of a user's message, an unknown message of a message of its own. Each must have the members by
+    /// which an agent reads it.
     fn raw(&mut self, value: &Value) -> bool {
-        let Some(members) = value.get("event").and_then(Value::as_object) else { return false };
-        // An unknown message has a role, an unknown part a type.
-        if members.contains_key("role") {
-            self.flush();
-            self.written += 1;
-            self.out.push(wire::Message::Unknown(members.clone()));
-            return true;
+        let is_own = value.get("source").is_some_and(|source| source == SOURCE_NAME);
+        let Some(members) = value.get("event").filter(|_| is_own).and_then(Value::as_object) else {
+            return false;
+        };
+        let has = |name: &str| members.get(name).is_some_and(Value::is_string);
+        match self.message.role {
+            Role::User if has("type") => self.push_part(ContentPart::Unknown(members.clone())),
+            Role::Assistant if has("role") && has("id") => {
+                self.flush();
+                self.written += 1;
+                self.out.push(wire::Message::Unknown(members.clone()));
+            }
+            _ => return false,
         }
-        let is_part = self.message.role == Role::User;
-        if is_part {
-            self.push_part(ContentPart::Unknown(members.clone()));
-        }
-        is_part
+        true
     }
 
     /// Appends a part. Text before it becomes a part of its own, so that the order stays.

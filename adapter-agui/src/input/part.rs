@@ -15,6 +15,7 @@
 use aqueduct_core::{ByteString, ContentBlock, Metadata, wellknown};
 use serde_json::{Value, json};
 
+use crate::decode::SOURCE_NAME;
 use crate::wire::{
     BinaryPart, ContentPart, DataSource, FileSource, MediaPart, PartSource, TextPart, UrlSource,
 };
@@ -31,7 +32,7 @@ pub(super) fn canonical(part: ContentPart) -> ContentBlock {
         ContentPart::Document(media) => file("document", media),
         ContentPart::Binary(binary) => old_file(&binary),
         ContentPart::Unknown(members) => {
-            ContentBlock::custom(wellknown::RAW, json!({ "event": members, "source": "ag-ui" }))
+            ContentBlock::custom(wellknown::RAW, json!({ "event": members, "source": SOURCE_NAME }))
         }
     }
 }

@@ -228,6 +228,41 @@ fn both_spellings_are_read_and_unknown_members_go_on() {
     assert_eq!(there_and_back(&camel), camel);
 }
 
+/// What is unknown is told apart by where it was, not by its members: a part may have a role, too.
+#[test]
+fn unknown_parts_and_messages_stay_what_they_are() {
+    let messages = json!([
+        {"id": "1", "role": "user", "content": [{"type": "poll", "id": "p", "role": "user", "text": "?"}]},
+        {"id": "2", "role": "moderator", "verdict": "fine"},
+        {"id": "3", "role": "user", "content": "go on"},
+    ]);
+    let body = json!({"threadId": "t", "runId": "r", "messages": messages});
+    assert_eq!(there_and_back(&body)["messages"], messages);
+}
+
+/// Raw content of another protocol, or without the members by which an agent reads it, is text.
+#[test]
+fn raw_content_of_other_protocols_is_text() {
+    let raw = |source: &str| json!({"event": {"role": "judge", "id": "x", "type": "poll"}, "source": source});
+    let written = |role: Role, raw: Value| {
+        let mut input = input(&json!([]));
+        let mut message = Message::new(role);
+        message.contents.push(ContentBlock::custom(wellknown::RAW, raw));
+        input.messages.push(message);
+        let upstream = serde_json::to_value(run_agent_input(&input, Dialect::V1_0)).unwrap();
+        read_input(upstream.to_string().as_bytes()).unwrap();
+        let message = &upstream["messages"][0];
+        (message["role"].clone(), message["content"].is_string())
+    };
+    assert_eq!(written(Role::Assistant, raw("ag-ui")), (json!("judge"), false));
+    assert_eq!(written(Role::User, raw("ag-ui")), (json!("user"), false));
+    let bare = json!({"event": {"text": "hi"}, "source": "ag-ui"});
+    for raw in [raw("a2a"), bare] {
+        assert_eq!(written(Role::Assistant, raw.clone()), (json!("assistant"), true));
+        assert_eq!(written(Role::User, raw), (json!("user"), true));
+    }
+}
+
 #[test]
 fn an_id_that_is_too_long_is_refused_with_its_place() {
     let long = "x".repeat(1025);

@@ -35,7 +35,9 @@ fn run(folder: &Path, address: &str) -> Value {
     let suite = variable("AQUEDUCT_INTEROP_AUTOBAHN");
     let mut command = Command::new(python);
     command.env("PYTHONPATH", &suite).current_dir(folder);
-    command.args(["-c", "from autobahntestsuite import wstest; wstest.run()"]);
+    // A folder in PYTHONPATH alone is no site: the namespace packages in it are declared by its `.pth` files.
+    let start = "import os, site; site.addsitedir(os.environ['PYTHONPATH']); from autobahntestsuite import wstest; wstest.run()";
+    command.args(["-c", start]);
     command.arg("--mode=fuzzingclient").arg("--spec").arg(&spec);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -178,6 +178,55 @@ fn the_next_call_is_not_taken_for_one_that_was_replaced() {
     assert_eq!(rests[0], rests[1]);
 }
 
+/// A machine that reads how another one replaced a call, or continued it after a takeover in between, has the same open and
+/// pending calls in the same order.
+#[test]
+fn a_replaced_call_keeps_its_place() {
+    let corrected = || SourceEvent::Update(tool("c", "look", "{\"b\":2}").replace());
+    let calls = [tool("c", "look", "{\"a\":1}"), tool("d", "find", "{")].map(SourceEvent::Update);
+    for is_cut in [false, true] {
+        let mut first = StreamContext::new(info());
+        tell(&mut first, &calls);
+        tell(&mut first, &[corrected()]);
+        let mut past = drain(&mut first);
+        if is_cut {
+            let is_replaced = |event: &BlockEvent| matches!(event, BlockEvent::BlockEnded { .. });
+            past.truncate(past.iter().position(is_replaced).unwrap() + 1);
+            first = StreamContext::resuming(info(), Limits::default());
+            past.iter().for_each(|event| first.handle_past(event));
+            tell(&mut first, &[corrected()]);
+            past.extend(drain(&mut first));
+        }
+        let mut second = StreamContext::resuming(info(), Limits::default());
+        past.iter().for_each(|event| second.handle_past(event));
+        let rests = [first, second].map(|mut machine| {
+            tell(&mut machine, &[SourceEvent::Finished { outcome: RunOutcome::Success, result: None }]);
+            drain(&mut machine)
+        });
+        assert_eq!(rests[0], rests[1], "cut: {is_cut}");
+        assert!(
+            matches!(rests[0].last(), Some(BlockEvent::RunFinished(end)) if end.pending_calls.len() == 2)
+        );
+    }
+}
+
+/// A correction of an answered call that was cut before its end is complete: it ends before the next call starts.
+#[test]
+fn a_correction_that_was_cut_ends_before_the_next_call() {
+    let mut first = StreamContext::new(info());
+    let corrected = tool("c", "look", "{\"b\":2}").last().replace();
+    let calls = [tool("c", "look", "{\"a\":1}").last(), result("c", "r"), corrected];
+    tell(&mut first, &calls.map(SourceEvent::Update));
+    let past = drain(&mut first);
+    let (end, past) = past.split_last().unwrap();
+    let mut second = StreamContext::resuming(info(), Limits::default());
+    for event in past {
+        second.handle_past(event);
+    }
+    tell(&mut second, &[SourceEvent::Update(tool("d", "find", "{}"))]);
+    assert_eq!(drain(&mut second).first(), Some(end));
+}
+
 #[test]
 fn calls_that_ended_in_the_past_take_no_room() {
     let limits = Limits { open_blocks: 1, ..Limits::default() };

@@ -21,7 +21,7 @@ impl ToolCalls {
                     answered.fingerprint.push(delta);
                 }
             }
-            // The call has no block until the next one starts, at the same position in the order of opening.
+            // The call has no block until the next one starts. One that replaces it has the same position in the order of opening.
             BlockEvent::BlockEnded { block, reason: EndReason::Replaced } => {
                 self.replaced = self.key_by_call(&block.tool_call_id()).and_then(|key| {
                     let call = self.unanswered.get_mut(&key)?;
@@ -74,6 +74,8 @@ impl ToolCalls {
         if let Some((opened, key)) = self.replaced.take_if(|(_, key)| is_next(key))
             && let Some(call) = self.unanswered.get_mut(&key)
         {
+            // A block that replaces another one has its position; one that was started after a takeover has its own.
+            let opened = if head.replaces.is_some() { opened } else { out.next_opened() };
             (call.head, call.opened) = (Some(Arc::clone(head)), Some(opened));
             return;
         }

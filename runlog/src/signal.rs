@@ -265,6 +265,16 @@ mod tests {
         assert!(waiter.woken() == 0 && !waiter.is_over());
     }
 
+    #[cfg(feature = "redis")]
+    #[test]
+    fn a_rewound_signal_takes_a_lower_head() {
+        let signal = Signal::new(at(4));
+        signal.rewind();
+        let mut waiter = Waiter::of(&signal, Want::Events { after: 2 });
+        signal.advance(at(3));
+        assert!(waiter.woken() == 1 && waiter.is_over());
+    }
+
     #[test]
     fn waits_that_are_dropped_leave_their_place_to_others() {
         let signal = Signal::new(at(0));

@@ -161,6 +161,12 @@ impl Events {
         self.chunks.shrink_to_fit();
     }
 
+    /// Returns `true` if all events are packed.
+    #[cfg(test)]
+    pub(super) fn is_packed(&self) -> bool {
+        self.chunks.iter().all(|chunk| matches!(chunk, Chunk::Packed(_)))
+    }
+
     /// Passes at most `max` events from the index `start` on to `each`: an iterator over both kinds of chunks moves every event
     /// several times.
     pub(super) fn visit_since(&self, start: usize, max: usize, mut each: impl FnMut(BlockEvent)) {
@@ -277,8 +283,7 @@ mod tests {
                 events.push(event.clone());
             }
             events.pack_ended();
-            let newest = events.chunks.back();
-            assert_eq!(matches!(newest, Some(Chunk::Packed(_))), is_packed, "{len} events");
+            assert_eq!(events.is_packed(), is_packed, "{len} events");
             for start in [0, len / 2, len] {
                 let mut read = Vec::new();
                 events.visit_since(start, len, |event| read.push(event));

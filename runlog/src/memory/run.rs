@@ -162,6 +162,12 @@ impl Run {
         }
     }
 
+    /// Returns `true` if all events are packed.
+    #[cfg(test)]
+    pub(super) fn is_packed(&self) -> bool {
+        self.body().events.is_packed()
+    }
+
     /// Stores a note, and counts its growth.
     pub(super) fn annotate(&self, lease: &Lease, note: Note, limits: &LogLimits) -> Result<(), LogError> {
         let mut body = self.body();

@@ -48,3 +48,15 @@ fn notes_and_trimmed_events_are_counted_exactly() {
     assert_eq!(log.expire_now(Timestamp(3)), 1);
     assert_eq!(bytes(), 0);
 }
+
+#[test]
+fn a_sweep_packs_the_runs_that_have_ended() {
+    let (log, lease) = with_run(LogLimits::default());
+    let swept = || {
+        assert_eq!(log.expire_now(Timestamp(0)), 0);
+        log.run(&lease.run_id).unwrap().is_packed()
+    };
+    assert!(!swept(), "the run is open");
+    log.append_now(&lease, events(1), Timestamp(2)).unwrap();
+    assert!(swept());
+}

@@ -193,12 +193,16 @@ fn a_replaced_call_keeps_its_place() {
             let is_replaced = |event: &BlockEvent| matches!(event, BlockEvent::BlockEnded { .. });
             past.truncate(past.iter().position(is_replaced).unwrap() + 1);
             first = StreamContext::resuming(info(), Limits::default());
-            past.iter().for_each(|event| first.handle_past(event));
+            for event in &past {
+                first.handle_past(event);
+            }
             tell(&mut first, &[corrected()]);
             past.extend(drain(&mut first));
         }
         let mut second = StreamContext::resuming(info(), Limits::default());
-        past.iter().for_each(|event| second.handle_past(event));
+        for event in &past {
+            second.handle_past(event);
+        }
         let rests = [first, second].map(|mut machine| {
             tell(&mut machine, &[SourceEvent::Finished { outcome: RunOutcome::Success, result: None }]);
             drain(&mut machine)

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::invocation::{Invocation, Priority};
 use crate::project::Project;
@@ -76,24 +76,31 @@ pub(super) fn run(project: &Project, own: Invocation, seconds: u64, jobs: usize)
     let program = build(project, &folder)?;
     let targets = own.clone().args(["--list"]).output()?;
     own.args(["--export".to_owned(), folder.join(SEEDS).to_string_lossy().into_owned()]).run()?;
-    let (next, done) = (Mutex::new(targets.lines()), Mutex::new(Vec::new()));
-    let work = || -> Result<()> {
+    let (next, done) = (Mutex::new(targets.lines()), Mutex::new((Vec::new(), Vec::new())));
+    let work = || {
         loop {
             let name = next.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some(name) = name else { return Ok(()) };
-            let tally = lead(project, &folder, &program, name, seconds)?;
-            println!("    {name}: {} executions, {} edges", tally.executions, tally.edges);
-            done.lock().unwrap_or_else(PoisonError::into_inner).push(tally);
+            let Some(name) = name else { return };
+            let tally = lead(project, &folder, &program, name, seconds);
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            match tally {
+                Ok(tally) => {
+                    println!("    {name}: {} executions, {} edges", tally.executions, tally.edges);
+                    done.0.push(tally);
+                }
+                // The other targets are run, too: a fault of one says nothing about them.
+                Err(error) => {
+                    println!("{error:#}");
+                    done.1.push(name);
+                }
+            }
         }
     };
-    let outcome = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
-        let ended =
-            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| bail!("a worker panicked")));
-        ended.collect::<Vec<_>>().into_iter().collect::<Result<Vec<()>>>()
-    });
-    print!("\n{}", table(&mut done.into_inner().unwrap_or_else(PoisonError::into_inner)));
-    outcome.map(drop)
+    std::thread::scope(|scope| (0..jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
+    let (mut tallies, failed) = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    print!("\n{}", table(&mut tallies));
+    ensure!(failed.is_empty(), "these targets fail: {}", failed.join(", "));
+    Ok(())
 }
 
 /// Checks that the lock file of libFuzzer's workspace fits the manifests of the packages in it.

@@ -44,7 +44,8 @@ fn run(folder: &Path, url: &str) -> Value {
     let mut command = Command::new(variable("AQUEDUCT_INTEROP_SCHEMATHESIS"));
     command.args(["-m", "schemathesis.cli", "run"]).arg(&schema).args(["--url", url]).current_dir(folder);
     command.args(["--checks", "not_a_server_error", "--continue-on-failure", "--no-color"]);
-    command.args(["--max-examples", EXAMPLES, "--seed", "1", "--request-timeout", "20", "--workers", "2"]);
+    // One worker: threads of CPython 3.11 share the depth of its parser, so that two of them fail in it now and then.
+    command.args(["--max-examples", EXAMPLES, "--seed", "1", "--request-timeout", "20", "--workers", "1"]);
     command.args(["--report", "json", "--report-json-path"]).arg(&report);
     let output = command.output().unwrap();
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

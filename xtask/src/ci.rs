@@ -1,4 +1,5 @@
-//! `cargo xtask ci` and `cargo xtask test`: one list of steps, stopped at the first failure.
+//! `cargo xtask ci` and `cargo xtask test`: one list of steps, stopped at the first failure. With `--nightly`, the steps of the
+//! night follow; all of them run, although some fail.
 //!
 //! ```text
 //! first    tools fmt tidy shared build                 one after the other; peers are prepared beside them
@@ -19,6 +20,7 @@ mod steps;
 mod summary;
 mod tools;
 
+pub(crate) use summary::Skipped;
 pub(crate) use tools::{has_nextest, test_runner, waiting_threads};
 
 use anyhow::{Result, bail};
@@ -72,7 +74,7 @@ fn run_all(project: &Project, nightly: bool, summary: &mut Summary) -> Result<()
         let front = lanes::run_until(&built, &steps::front(), summary, &over);
         let (beside, idle) = (beside.join(summary), idle.join(summary));
         front.and(beside).and(idle)?;
-        if nightly { lanes::run(project, &steps::nightly(), summary) } else { Ok(()) }
+        if nightly { lanes::run_each(project, &steps::nightly(), summary) } else { Ok(()) }
     })
 }
 
@@ -105,6 +107,14 @@ mod tests {
         assert_eq!(names(chosen), ["rustdoc", "fmt"]);
         let error = named(&["lint".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("`lint`") && error.contains("clippy"), "{error}");
+    }
+
+    #[test]
+    fn every_nightly_suite_is_a_step_of_the_night() {
+        let steps = steps::nightly();
+        for suite in interop::nightly_suites() {
+            assert!(steps.iter().any(|step| step.name == suite), "{suite}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `cargo xtask interop`: runs the tests with real peers, at pinned versions.
 //!
 //! A suite installs its peers below the target folder, checks that its own harness can fail, then runs the tests of
-//! `aqueduct-tests` that need those peers. Nothing is installed outside the target folder.
+//! `aqueduct-tests` that need those peers, if it has any. Nothing is installed outside the target folder.
 
 mod a2a;
 mod agui;
@@ -37,20 +37,26 @@ const TESTS: (&str, &str) = ("aqueduct-tests", "interop");
 
 /// The real peers of one protocol.
 struct Suite {
-    /// The name on the command line; the tests are in the module `interop::<name>`.
+    /// The name on the command line; the tests, if there are any, are in the module `interop::<name>`.
     name: &'static str,
     run: fn(&Project) -> Result<Env>,
     /// Set for suites that run only if named or with `--nightly`: their peers take gigabytes and minutes.
     nightly: bool,
+    /// Not set for suites whose preparation is the whole check.
+    has_tests: bool,
 }
 
 impl Suite {
     const fn new(name: &'static str, run: fn(&Project) -> Result<Env>) -> Self {
-        Self { name, run, nightly: false }
+        Self { name, run, nightly: false, has_tests: true }
     }
 
     const fn nightly(name: &'static str, run: fn(&Project) -> Result<Env>) -> Self {
-        Self { name, run, nightly: true }
+        Self { nightly: true, ..Self::new(name, run) }
+    }
+
+    const fn without_tests(self) -> Self {
+        Self { has_tests: false, ..self }
     }
 
     /// Returns `true` if the command line selects this suite.
@@ -62,30 +68,35 @@ impl Suite {
 const SUITES: &[Suite] = &[
     Suite::new("a2a", a2a::prepare),
     Suite::new("agui", agui::prepare),
-    Suite::nightly("conformance", conformance::prepare),
+    Suite::nightly("autobahn", conformance::prepare_autobahn),
     Suite::nightly("frameworks", frameworks::prepare),
     Suite::nightly("frontends", frontends::prepare),
     Suite::new("gateway", gateway::prepare),
     Suite::new("inspector", inspector::prepare),
     Suite::new("magentic", magentic::prepare),
-    Suite::nightly("packages", packages::prepare),
+    Suite::nightly("packages", packages::prepare).without_tests(),
     Suite::new("resume", resume::prepare),
     Suite::new("runlog", runlog::prepare),
     Suite::new("scale", soak::prepare),
-    Suite::new("snippets", snippets::prepare),
+    Suite::nightly("schemathesis", conformance::prepare_schemathesis),
+    Suite::new("snippets", snippets::prepare).without_tests(),
     Suite::new("soak", soak::prepare_ci),
     Suite::new("tee", tee::prepare),
     Suite::new("transports", transports::prepare),
 ];
 
-/// Runs the nightly suites, and the suite `scale` with as many runs and kills as the goals name.
-pub(crate) fn run_nightly(project: &Project) -> Result<()> {
-    for suite in SUITES.iter().filter(|suite| suite.nightly) {
-        run(project, &[suite.name.to_owned()], true)?;
-    }
-    let mut env = soak::prepare(project)?;
+/// Runs one suite.
+pub(crate) fn run_one(project: &Project, name: &str) -> Result<()> {
+    run(project, &[name.to_owned()], true)
+}
+
+/// Runs the suite `scale`, optimised, with as many runs and kills as the goals name.
+pub(crate) fn run_full_scale(project: &Project) -> Result<()> {
+    let project = project.clone().optimised(true);
+    programs::build(&project)?;
+    let mut env = soak::prepare(&project)?;
     env.extend(FULL_SCALE.map(|(name, value)| (name, value.to_owned())));
-    run_tests(project, &["scale"], env, ALONE)
+    run_tests(&project, &["scale"], env, ALONE)
 }
 
 /// The size of the suite `scale` in the nightly tier.
@@ -104,11 +115,11 @@ pub(crate) fn run(project: &Project, only: &[String], nightly: bool) -> Result<(
         programs::TRIALS.join(", ")
     );
     programs::build(project)?;
-    if let [suite] = chosen.as_slice() {
-        return run_tests(project, &[suite.name], (suite.run)(project)?, &crate::ci::waiting_threads());
-    }
-    let names: Vec<_> = chosen.iter().map(|suite| suite.name).collect();
-    run_tests(project, &names, prepare(project, &chosen)?, &crate::ci::waiting_threads())
+    let env =
+        if let [suite] = chosen.as_slice() { (suite.run)(project)? } else { prepare(project, &chosen)? };
+    let names: Vec<_> = chosen.iter().filter(|suite| suite.has_tests).map(|suite| suite.name).collect();
+    // The runner of tests fails if it has none to run.
+    if names.is_empty() { Ok(()) } else { run_tests(project, &names, env, &crate::ci::waiting_threads()) }
 }
 
 /// Prepares suites to run side by side.
@@ -129,7 +140,7 @@ fn prepare_ci(project: &Project) -> Result<Env> {
 pub(crate) fn run_beside_tests(project: &Project) -> Result<()> {
     programs::build(project)?;
     let env = project.peers().cloned().map_or_else(|| prepare_ci(project), Ok)?;
-    let nightly = SUITES.iter().filter(|suite| suite.nightly);
+    let nightly = SUITES.iter().filter(|suite| suite.nightly && suite.has_tests);
     let nightly: Vec<String> = nightly.map(|suite| format!("test({})", test_module(suite.name))).collect();
     run_filtered(project, &format!("not ({})", nightly.join(" | ")), env, &crate::ci::waiting_threads())
 }
@@ -183,7 +194,13 @@ pub(crate) fn bench_peers_of(project: &Project, name: &str) -> Result<Env> {
 
 /// Returns the modules of tests that need peers, which other steps exclude.
 pub(crate) fn test_modules() -> impl Iterator<Item = String> {
-    SUITES.iter().map(|suite| test_module(suite.name))
+    SUITES.iter().filter(|suite| suite.has_tests).map(|suite| test_module(suite.name))
+}
+
+/// Returns the suites that run only if named or with `--nightly`.
+#[cfg(test)]
+pub(crate) fn nightly_suites() -> impl Iterator<Item = &'static str> {
+    SUITES.iter().filter(|suite| suite.nightly).map(|suite| suite.name)
 }
 
 fn test_module(suite: &str) -> String {
@@ -243,5 +260,15 @@ mod tests {
         assert_eq!(chosen(&[], true).len(), SUITES.len());
         assert_eq!(chosen(&["frameworks", "agui"], false), ["agui", "frameworks"]);
         assert_eq!(chosen(&["unknown"], true), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_suite_has_tests_if_there_is_a_module_of_its_name() {
+        let folder = Project::locate(None).unwrap().root().join("tests/it/interop");
+        for suite in SUITES {
+            let module = folder.join(suite.name);
+            let exists = module.is_dir() || module.with_extension("rs").is_file();
+            assert_eq!(exists, suite.has_tests, "{}", suite.name);
+        }
     }
 }

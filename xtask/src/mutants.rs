@@ -96,7 +96,7 @@ impl Mutations {
 ///
 /// # Errors
 ///
-/// Returns an error if less than nine of ten mutants of a package are detected.
+/// Returns an error that names every package of which less than nine of ten mutants are detected.
 #[cfg(feature = "mutants")]
 pub(crate) fn run(project: &Project, mutations: &Mutations) -> Result<()> {
     use anyhow::ensure;
@@ -106,6 +106,7 @@ pub(crate) fn run(project: &Project, mutations: &Mutations) -> Result<()> {
     let chosen: Vec<&Subject> = SUBJECTS.iter().filter(is_chosen).collect();
     let names: Vec<&str> = SUBJECTS.iter().map(|subject| subject.package).collect();
     ensure!(!chosen.is_empty(), "no such package in the list; there is: {}", names.join(", "));
+    let mut failed = Vec::new();
     for subject in chosen {
         let mut trial = trial::Trial::new(project, subject)?;
         if mutations.list {
@@ -120,12 +121,12 @@ pub(crate) fn run(project: &Project, mutations: &Mutations) -> Result<()> {
         let missed = trial.run(mutations.jobs)?.len();
         let caught = count - missed;
         println!("    {}: {caught} of {count} detected ({} %)", subject.package, caught * 100 / count.max(1));
-        ensure!(
-            caught * 10 >= count * 9,
-            "{missed} of {count} mutants of {} are not detected",
-            subject.package
-        );
+        if caught * 10 < count * 9 {
+            failed.push(format!("{missed} of {count} mutants of {} are not detected", subject.package));
+        }
     }
+    // All packages are mutated, although one fails.
+    ensure!(failed.is_empty(), "{}", failed.join("; "));
     Ok(())
 }
 

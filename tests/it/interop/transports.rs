@@ -8,12 +8,9 @@ use std::process::{Command, Output};
 
 use aqueduct_tests::process::Program;
 
-const WORDS: &str = "one two — three ✅";
+use crate::interop::variable;
 
-fn variable(name: &str) -> PathBuf {
-    let value = std::env::var_os(name);
-    value.unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask interop transports`")).into()
-}
+const WORDS: &str = "one two — three ✅";
 
 fn example(name: &str) -> Program {
     let program = variable("AQUEDUCT_INTEROP_EXAMPLES").join(format!("aqueduct-examples-{name}"));

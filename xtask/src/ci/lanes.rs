@@ -21,6 +21,17 @@ pub(crate) fn run(project: &Project, steps: &[Step], summary: &mut Summary) -> R
     run_until(project, steps, summary, &Over::default())
 }
 
+/// Runs all steps in order, although some fail.
+///
+/// # Errors
+///
+/// Returns one error that names every step that failed.
+pub(crate) fn run_each(project: &Project, steps: &[Step], summary: &mut Summary) -> Result<()> {
+    let outcomes = steps.iter().map(|step| run(project, std::slice::from_ref(step), summary));
+    let failed: Vec<String> = outcomes.filter_map(Result::err).map(|error| error.to_string()).collect();
+    if failed.is_empty() { Ok(()) } else { bail!("{}", failed.join("\n")) }
+}
+
 /// Set when a step of any lane has failed: no lane begins another step then.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Over(Arc<AtomicBool>);
@@ -143,6 +154,18 @@ mod tests {
         let error = run(&project(), &[FINE, BROKEN, FINE], &mut summary).unwrap_err().to_string();
         assert!(error.contains("cargo xtask test broken"), "{error}");
         assert_eq!(names(&summary), ["fine"]);
+    }
+
+    #[test]
+    fn every_step_of_the_night_runs_and_every_failure_is_named() {
+        const WRONG: Step = Step { name: "wrong", run: |_| bail!("no") };
+        let mut summary = Summary::default();
+        let error = run_each(&project(), &[BROKEN, FINE, WRONG, LACKING, FINE], &mut summary).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("test broken") && error.contains("test wrong"), "{error}");
+        assert_eq!(names(&summary), ["fine", "fine"]);
+        assert_eq!(summary.verdict(), "2 steps passed, 1 skipped: lacking");
+        run_each(&project(), &[FINE, LACKING], &mut summary).unwrap();
     }
 
     #[test]

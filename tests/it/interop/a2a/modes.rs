@@ -1,17 +1,13 @@
 //! The modes, what is expected of them, and the programs that play them.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use aqueduct_tests::process::Program;
 use serde_json::Value;
 
-/// Where the peers are.
-pub(in crate::interop) fn variable(name: &str) -> PathBuf {
-    let value = std::env::var_os(name);
-    value.unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask interop`")).into()
-}
+use crate::interop::variable;
 
+/// Where the peers are.
 pub(in crate::interop) fn script(name: &str) -> String {
     variable("AQUEDUCT_INTEROP_DIR").join("a2a").join(name).to_string_lossy().into_owned()
 }

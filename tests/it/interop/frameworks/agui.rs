@@ -6,7 +6,7 @@ use std::process::Command;
 use aqueduct_tests::frameworks::folder;
 use serde_json::Value;
 
-use crate::interop::a2a::modes::variable;
+use crate::interop::variable;
 
 /// Plays every scenario of a framework; fails with every cell that is not as expected.
 fn plays_all(name: &str, pins: &str) {

@@ -6,8 +6,8 @@ use std::process::Command;
 use aqueduct_tests::process::Program;
 use serde_json::{Value, json};
 
-use crate::interop::a2a::modes::variable;
 use crate::interop::gateway::stage::{base, gateway};
+use crate::interop::variable;
 
 const TEAM: &str = "You asked: go. The team says: safe, fast, and with tools that agree.";
 const QUESTION: &str = "Which one do you want?";

@@ -8,8 +8,8 @@ use aqueduct_tests::frameworks::folder;
 use aqueduct_tests::process::Program;
 use serde_json::{Value, json};
 
-use crate::interop::a2a::modes::variable;
 use crate::interop::gateway::stage::{base, gateway};
+use crate::interop::variable;
 
 /// What the client holds after its runs with the agent of that script.
 fn held(framework: &str, script: &str, more: &[&str]) -> Value {

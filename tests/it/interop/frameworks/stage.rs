@@ -4,8 +4,8 @@ use aqueduct_tests::frameworks::{Scenario, Server, Turn, folder};
 use aqueduct_tests::process::Program;
 use serde_json::{Value, json};
 
-use crate::interop::a2a::modes::variable;
 use crate::interop::gateway::expected::outcome;
+use crate::interop::variable;
 
 /// A PNG of one pixel.
 const PNG: &str =

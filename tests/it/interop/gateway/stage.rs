@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use aqueduct_tests::process::Program;
 
-pub(super) use crate::interop::a2a::modes::{Peer, variable};
+pub(super) use crate::interop::a2a::modes::Peer;
+pub(super) use crate::interop::variable;
 
 /// How the gateway talks to its agents; the agents of a stage go by these names.
 pub(super) const BINDINGS: [&str; 3] = ["jsonrpc", "rest", "grpc"];

@@ -12,6 +12,8 @@ use std::process::{Command, Output};
 
 use aqueduct_tests::process::Program;
 
+use crate::interop::variable;
+
 /// Words and calls of the long script in 50 lanes, half of them inside others: together more than 100,000 events.
 const ROUNDS: usize = 20;
 const WORDS: usize = 98;
@@ -24,11 +26,6 @@ fn lane(number: usize) -> String {
         number if number % 2 == 0 => format!("agent {}/helper", number - 1),
         number => format!("agent {number}"),
     }
-}
-
-fn variable(name: &str) -> PathBuf {
-    let value = std::env::var_os(name);
-    value.unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask interop inspector`")).into()
 }
 
 fn folder() -> PathBuf {

@@ -8,10 +8,7 @@ use std::process::{Command, Output};
 
 use aqueduct_tests::process::Program;
 
-fn variable(name: &str) -> PathBuf {
-    let value = std::env::var_os(name);
-    value.unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask interop resume`")).into()
-}
+use crate::interop::variable;
 
 fn folder() -> PathBuf {
     variable("AQUEDUCT_INTEROP_DIR").join("resume")

@@ -22,7 +22,6 @@ mod stopped;
 mod taken_up;
 
 use std::cell::Cell;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use aqueduct_core::{BlockEvent, RunInfo, StreamContext, Timestamp, Update};
@@ -35,11 +34,6 @@ use server::Server;
 /// Leases of these tests lapse at once, or never.
 const LAPSED: Timestamp = Timestamp(0);
 const HELD: Timestamp = Timestamp(1 << 50);
-
-fn variable(name: &str) -> PathBuf {
-    let value = std::env::var_os(name);
-    value.unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask interop runlog`")).into()
-}
 
 /// A piece of text of that writer, and the end of its run.
 fn say(writer: &str, number: u64) -> BlockEvent {

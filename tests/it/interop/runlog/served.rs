@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use super::replicas::{Alive, host};
 use super::server::Server;
 use super::taken_up::agent;
-use super::variable;
+use crate::interop::variable;
 
 fn tasks_are_served_by_both(binding: &str) {
     let (server, agent) = (Server::start(), agent());

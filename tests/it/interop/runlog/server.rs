@@ -188,7 +188,7 @@ fn launch(port: u16, folder: &Path, listen: &[String]) -> Child {
 }
 
 fn start(port: u16, folder: &Path, arguments: &[String]) -> Child {
-    let program = super::variable("AQUEDUCT_INTEROP_REDIS");
+    let program = crate::interop::variable("AQUEDUCT_INTEROP_REDIS");
     let mut process = Command::new(&program)
         .args(arguments)
         .args(["--bind", "127.0.0.1", "--loglevel", "warning", "--dir"])

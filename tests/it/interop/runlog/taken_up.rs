@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::replicas::{Alive, Seen, check, whole};
 use super::server::Server;
-use super::variable;
+use crate::interop::variable;
 
 /// Runs at a time, and what each counts to: 40 ms a word.
 const RUNS: usize = 8;

@@ -9,16 +9,12 @@ use aqueduct_tests::process::Program;
 use serde_json::{Value, json};
 
 use super::runlog::server::Server;
+use super::variable;
 
 const ANSWER: &str = "Summary: three apps are in sync. two issues are open.";
 
 /// Sub-agents and their tools; `jira` calls `clock`.
 const WORK: [(&str, &str); 3] = [("argocd", "list_apps"), ("jira", "search_issues"), ("clock", "read_clock")];
-
-fn variable(name: &str) -> PathBuf {
-    let value = std::env::var_os(name);
-    value.unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask interop tee`")).into()
-}
 
 fn scripts() -> PathBuf {
     variable("AQUEDUCT_INTEROP_DIR").join("tee")

@@ -10,7 +10,7 @@ use aqueduct_tests::process::Program;
 use tempfile::TempDir;
 
 use super::super::server::Server;
-use super::super::variable;
+use crate::interop::variable;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
 /// What is allowed beyond the lease: a look of the sweeper, the taking over, and coming back.

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::variable;
 use super::gateways::Alive;
 use super::stream::Seen;
+use crate::interop::variable;
 
 /// The process, and the thread that reads its output.
 pub(super) struct SdkClients {

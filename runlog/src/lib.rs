@@ -60,5 +60,5 @@ pub use memory::MemoryLog;
 #[cfg(feature = "redis-tls")]
 pub use redis::ClientIdentity;
 #[cfg(feature = "redis")]
-pub use redis::{RedisConfig, RedisLog};
+pub use redis::{RedisConfig, RedisDial, RedisLog, RedisStream};
 pub use remains::Remains;

@@ -42,12 +42,12 @@ enum Want {
 }
 
 impl Want {
-    /// Returns `true` if the wait is over. A changed epoch ends the wait for messages: the lease of the
+    /// Returns `true` if the wait is over. A higher epoch ends the wait for messages: the lease of the
     /// waiter is lost.
     fn is_met(self, now: &Progress) -> bool {
         match self {
             Self::Events { after } => now.head > after || now.closed,
-            Self::Messages { epoch, seen } => now.closed || now.epoch != epoch || now.controls > seen,
+            Self::Messages { epoch, seen } => now.closed || now.epoch > epoch || now.controls > seen,
         }
     }
 }
@@ -82,10 +82,10 @@ impl Signal {
         first.into_iter().chain(others).for_each(Waker::wake);
     }
 
-    /// Sets the head back to 0, for a log that may have lost events: the next progress has the true one.
+    /// Sets the progress back, for a log that may have lost events, messages or a takeover: the next progress is the true one.
     #[cfg(feature = "redis")]
     pub(crate) fn rewind(&self) {
-        self.state().progress.head = 0;
+        self.state().progress = Progress::default();
     }
 
     /// Waits for events above `after`, or the end of the run.
@@ -98,9 +98,8 @@ impl Signal {
 
     /// Waits for more than `seen` messages, or the end of the lease.
     /// The caller checks the lease afterwards: this wait does not report which of the two happened.
-    pub(crate) async fn messages(&self, lease: &Lease, seen: usize) -> Result<(), LogError> {
+    pub(crate) async fn messages(&self, lease: &Lease, seen: usize) {
         self.wait(Want::Messages { epoch: lease.epoch, seen }).await;
-        Ok(())
     }
 
     /// Frees the slots, if none is in use.

@@ -229,7 +229,7 @@ impl Runs {
         }
         let Some(lease) = self.take_lease(&run.meta.run_id, self.now()).await? else { return Ok(()) };
         // The value may have been saved after the run was listed.
-        let value = self.run_log().state(&lease.run_id).await?.checkpoint;
+        let value = self.insist(|| self.run_log().state(&lease.run_id)).await?.checkpoint;
         match handler.zip(value) {
             Some((handler, value)) => self.work(handler, lease, run.meta.owner.clone(), value),
             None => self.end_errand(&lease).await?,

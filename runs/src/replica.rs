@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aqueduct_core::service::{EventStream, ServiceError};
-use aqueduct_core::{CancelToken, RunId, ThreadId};
-use aqueduct_runlog::{Lease, LogError, RunMeta};
+use aqueduct_core::{CancelToken, RunId, ThreadId, Timestamp};
+use aqueduct_runlog::{Lease, LogError, LogScope, RunMeta, RunQuery};
 use futures_util::StreamExt as _;
 
 use crate::runs::{Runs, refuse};
@@ -116,13 +116,34 @@ impl Runs {
             thread_id: thread.detached(),
             agent: agent.to_owned(),
             owner: owner.to_owned(),
-            opened_at: self.now(),
+            opened_at: self.opening_time(owner, thread).await,
         };
         let opened = self.run_log().open(meta, self.lease_until()).await;
         opened.map_err(|error| match error {
             LogError::Exists(_) => refuse(&LogError::Exists(run.clone())),
             error => refuse(&error),
         })
+    }
+
+    /// Returns the time at which a run of the thread is opened: now, or right after the thread's newest run if that was opened
+    /// by a replica whose clock is ahead. The log lists the runs of a thread by this time.
+    ///
+    /// Clocks of replicas differ by less than a lease. A run from further ahead is of a clock that is wrong, which is not followed.
+    async fn opening_time(&self, owner: &str, thread: &ThreadId) -> Timestamp {
+        let (now, limit) = (self.now(), self.lease_until());
+        if self.scope() != LogScope::Replicas {
+            return now;
+        }
+        let query = RunQuery {
+            thread_id: Some(thread.detached()),
+            owner: Some(owner.to_owned()),
+            newest_first: true,
+            ..RunQuery::default()
+        };
+        // A log that cannot be read may still open the run.
+        let newest = self.run_log().list(query, 1).await.unwrap_or_default().pop();
+        let newest = newest.map(|run| run.meta.opened_at).filter(|newest| (now..limit).contains(newest));
+        newest.map_or(now, |Timestamp(newest)| Timestamp(newest + 1))
     }
 
     /// Renews a lease until the returned guard is dropped.

@@ -329,6 +329,9 @@ impl Runs {
         input.run_id = run_id.clone();
         let owner = principal.to_string();
         let lease = self.open_log(&owner, agent.name(), &input.thread_id, &run_id).await?;
+        if input.record.is_some() && self.scope() == LogScope::Replicas {
+            self.note_record(&lease, &input).await?;
+        }
         let key = lease.run_id.clone();
         let origin = RunOrigin::new(agent.name(), &input.thread_id, caller.surface);
         let (handle, extension) = self.attach(&key, &origin);

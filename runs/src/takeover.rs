@@ -17,7 +17,7 @@ use aqueduct_core::{
     BlockEvent, History, Principal, ResponseId, RunFailure, RunId, RunInfo, RunInput, StreamContext,
     Timestamp,
 };
-use aqueduct_runlog::{Lease, LogError, Remains, RunMeta, RunState, is_log_metadata, position_of};
+use aqueduct_runlog::{Lease, LogError, LogFuture, Remains, RunMeta, RunState, is_log_metadata, position_of};
 
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ impl Runs {
         }
         let Some(lease) = self.take_lease(&run.meta.run_id, self.now()).await? else { return Ok(()) };
         // The old owner may have stored a checkpoint after `run` was listed.
-        let state = self.run_log().state(&lease.run_id).await?;
+        let state = self.insist(|| self.run_log().state(&lease.run_id)).await?;
         let mut position = None;
         let read =
             self.read_lapsed(&state, entry.as_deref(), &mut |found| position = Some(found.clone())).await?;
@@ -97,7 +97,7 @@ impl Runs {
                 let (response_id, opened_at) = (read.response_id, state.meta.opened_at);
                 let takeover = Takeover::new(checkpoint, history).with_position(position);
                 let taken = TakenOver { context, takeover, response_id, opened_at };
-                let record = self.read_record(&lease.run_id).await?.map(Arc::new);
+                let record = self.insist(|| Box::pin(self.read_record(&lease.run_id))).await?.map(Arc::new);
                 self.drive_lapsed(&state, lease, entry, taken, record);
                 Ok(())
             }
@@ -177,7 +177,11 @@ impl Runs {
         let message =
             "the replica that drove the run is gone, and the agent cannot resume its work: run it again";
         let end = remains.end(&run.meta, RunFailure::new(GATEWAY_LOST, message));
-        self.run_log().append(lease, end, self.now()).await.map_err(LogError::from)?;
+        let append = || -> LogFuture<'_, u64> {
+            let appended = self.run_log().append(lease, end.clone(), self.now());
+            Box::pin(async move { appended.await.map_err(LogError::from) })
+        };
+        self.insist(append).await?;
         self.metrics().run_ended(&run.meta.agent, GATEWAY_LOST, Duration::ZERO);
         tracing::warn!(
             run = run.meta.run_id.as_str(),
@@ -187,7 +191,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Reads all events of a lapsed run, and passes the positions of its source to `on_position`.
+    /// Reads all events of a lapsed run whose lease was taken, and passes the positions of its source to `on_position`.
     pub(crate) async fn read_lapsed(
         &self,
         run: &RunState,
@@ -206,7 +210,7 @@ impl Runs {
             Some(position) => on_position(position),
             None => read.handle_event(event),
         };
-        self.each_event(run, handle).await?;
+        self.each_taken_event(run, handle).await?;
         Ok(read)
     }
 }

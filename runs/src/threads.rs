@@ -91,9 +91,17 @@ impl Runs {
         self.note(lease, with_surface(asked, input)).await;
     }
 
-    /// Stores only the facts of the surface that starts a run.
-    pub(crate) async fn note_record(&self, lease: &Lease, input: &RunInput) {
-        self.note(lease, with_surface(None, input)).await;
+    /// Stores only the facts of the surface that starts a run, before the surface promises the run to its caller: another replica
+    /// finds an A2A task by them.
+    ///
+    /// # Errors
+    ///
+    /// Returns a refusal if the log does not store them. The run, which no caller knows, lapses.
+    pub(crate) async fn note_record(&self, lease: &Lease, input: &RunInput) -> Result<(), ServiceError> {
+        let Some(value) = with_surface(None, input) else { return Ok(()) };
+        let note = Note::Input(Arc::new(value));
+        let stored = self.insist(|| self.run_log().annotate(lease, note.clone())).await;
+        stored.map_err(|error| refuse(&error))
     }
 
     /// Stores a note beside the run; logs a warning if the log refuses it.

@@ -113,7 +113,7 @@ impl Gateway {
         let settings = settings(&config);
         let watches = Watches { metrics: Arc::clone(&metrics), tracing: tracing.clone(), dial };
         let setup = Setup::new(config, watches)?;
-        let tee = Tee::new(setup.relate_by(), Arc::clone(&log), Arc::clone(&metrics));
+        let tee = Tee::new(setup.relate_by(), Arc::clone(&log), Arc::clone(&clock), Arc::clone(&metrics));
         let entries = setup.run_entries();
         let setup = Arc::new(RwLock::new(Arc::new(setup)));
         let mut builder = Runs::builder()

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use aqueduct_adapter_a2a::relay::PassingCall;
 use aqueduct_core::{RunId, Source, Timestamp};
 use aqueduct_runlog::RunLog;
+use aqueduct_runs::Clock;
 use http::HeaderMap;
 
 use super::index::Index;
@@ -29,7 +30,6 @@ use super::relation::{RELATION_KEY_BYTES, RelationKey, relation_keys};
 use super::run::TeeRun;
 use super::token::RunToken;
 use crate::config::RelateBy;
-use crate::service::now;
 use crate::telemetry::Metrics;
 
 /// How long published relation keys stay in the log. A living owner removes them when the run ends, so the limit is for keys
@@ -194,6 +194,8 @@ pub(crate) struct Tee {
     kinds: RwLock<Vec<RelateBy>>,
     index: Mutex<Index>,
     log: Arc<dyn RunLog>,
+    /// The clock by which keys expire: that of the log and its runs.
+    clock: Clock,
     metrics: Arc<Metrics>,
 }
 
@@ -201,8 +203,13 @@ aqueduct_core::debug_fields!(Tee { kinds: kinds() });
 
 impl Tee {
     /// Returns a tee without anchors.
-    pub(crate) fn new(kinds: Vec<RelateBy>, log: Arc<dyn RunLog>, metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { kinds: RwLock::new(kinds), index: Mutex::default(), log, metrics })
+    pub(crate) fn new(
+        kinds: Vec<RelateBy>,
+        log: Arc<dyn RunLog>,
+        clock: Clock,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        Arc::new(Self { kinds: RwLock::new(kinds), index: Mutex::default(), log, clock, metrics })
     }
 
     /// Replaces the kinds of relation keys. Keys that are already published stay published until their runs end.
@@ -337,7 +344,7 @@ impl Tee {
 
     /// Publishes keys of a run. If the log is unavailable, only other replicas cannot relate calls to the run.
     async fn publish_keys(&self, run: &RunId, keys: Vec<String>) {
-        let until = Timestamp(now().0.saturating_add(KEYS_LIFETIME_MS));
+        let until = Timestamp((self.clock)().0.saturating_add(KEYS_LIFETIME_MS));
         if keys.is_empty() {
             return;
         }

@@ -140,7 +140,8 @@ mod tests {
 
     fn run_context(traceparent: Option<&str>) -> RunContext {
         let log = Arc::new(aqueduct_runlog::MemoryLog::default());
-        let tee = Tee::new(vec![RelateBy::Token, RelateBy::Trace, RelateBy::Context], log, Arc::default());
+        let kinds = vec![RelateBy::Token, RelateBy::Trace, RelateBy::Context];
+        let tee = Tee::new(kinds, log, Arc::new(crate::service::now), Arc::default());
         let headers = traceparent.map(|given| ("traceparent".to_owned(), given.to_owned()));
         let caller = Caller { headers: headers.into_iter().collect(), ..Caller::default() };
         let input = RunInput::prompt("t", "r", "hi");

@@ -97,7 +97,7 @@ impl View {
 
     /// Waits for messages after the first `seen`, or for the loss of the lease.
     pub(super) async fn controls(&self, lease: &Lease, seen: usize) -> Result<Vec<Control>, LogError> {
-        self.signal.messages(lease, seen).await?;
+        self.signal.messages(lease, seen).await;
         let body = self.body();
         body.ledger.check_lease(lease)?;
         Ok(body.controls.iter().skip(seen).cloned().collect())

@@ -1,9 +1,11 @@
 //! [`RedisConfig`]: the addresses of the servers, TLS, key prefix and limits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::redis::{Client, RedisError};
 
+use super::dial::RedisDial;
 use crate::limits::LogLimits;
 
 /// The configuration of a [`RedisLog`](super::RedisLog).
@@ -32,6 +34,10 @@ pub struct RedisConfig {
     pub expiry: Duration,
     /// The limits of one run. Those of the whole log apply to the other engines only.
     pub limits: LogLimits,
+    /// The name of this process among the replicas that share the log; by default a random number.
+    pub replica: Option<String>,
+    /// Opens the connections in place of TCP and TLS. Sentinels are always reached by TCP.
+    pub dial: Option<Arc<dyn RedisDial>>,
 }
 
 /// A certificate chain and its private key, both PEM.
@@ -68,6 +74,8 @@ impl RedisConfig {
             patience: Duration::from_secs(10),
             expiry: EXPIRY,
             limits: LogLimits::default(),
+            replica: None,
+            dial: None,
         }
     }
 }

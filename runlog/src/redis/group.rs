@@ -121,10 +121,10 @@ impl Append {
     /// Records the new head and sends the outcome. The writer is unlocked first, so that the caller's
     /// next append does not wait.
     fn finish(self, outcome: Result<u64, LogError>) {
-        let Self { mut writer, batch, events, caller, .. } = self;
+        let Self { mut writer, batch, closing, events, caller, .. } = self;
         if let Ok(head) = outcome {
             writer.head = head;
-            writer.keep(batch);
+            writer.keep(batch, closing);
         }
         drop(writer);
         // A caller that is gone needs no outcome.

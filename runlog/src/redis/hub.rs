@@ -10,26 +10,21 @@
 //! events early: events that no notification delivered are read from the log. Unused entries are removed after [`IDLE`].
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use ::redis::Cmd;
 use ::redis::aio::{PubSub, PubSubSink, PubSubStream};
-use aqueduct_core::{BlockEvent, RunId};
-use bytes::Bytes;
+use aqueduct_core::RunId;
 use futures_util::StreamExt as _;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 
+use super::entry::Entry;
 use super::keys::Keys;
 use super::link::{BackOff, Link};
-use super::reply::{self, Notification};
-use crate::codec::Decoder;
+use super::reply;
 use crate::error::LogError;
-use crate::limits::count;
-use crate::log::{Page, RunState};
-use crate::signal::{Progress, Signal};
-use crate::tail::Tail;
 
 /// The interval at which unused entries are removed and the states of the runs of all other entries are read.
 const IDLE: Duration = Duration::from_secs(5);
@@ -37,145 +32,6 @@ const IDLE: Duration = Duration::from_secs(5);
 const QUEUE: usize = 1024;
 /// Runs whose state is read in one batch of commands.
 const REFRESHED_AT_ONCE: usize = 256;
-
-/// A run with waiters in this process.
-#[derive(Debug)]
-pub(super) struct Entry {
-    run: RunId,
-    pub(super) signal: Signal,
-    /// `true` once the listener has subscribed to the channel and the state of the run was read.
-    ready: watch::Sender<bool>,
-    body: Mutex<Body>,
-    /// Set if the entry was used since the last check.
-    touched: AtomicBool,
-}
-
-/// The last events of the run that a notification delivered or this process appended, without gaps.
-#[derive(Debug, Default)]
-struct Body {
-    tail: Tail,
-    decoder: Decoder,
-    /// Set once the tail ends with the terminal event, or the state that was read is closed.
-    closed: bool,
-}
-
-impl Body {
-    /// Prepares the tail for events up to `last`, and returns how many of them it already contains. Events after a gap start a
-    /// new tail, because the events of a tail are contiguous: those in the gap are read from the log.
-    fn follow(&mut self, last: u64, events: usize) -> usize {
-        let first = (last + 1).saturating_sub(count(events));
-        if first > self.tail.head() + 1 {
-            self.tail = Tail::after(first - 1);
-        }
-        usize::try_from((self.tail.head() + 1).saturating_sub(first)).unwrap_or(usize::MAX)
-    }
-}
-
-impl Entry {
-    /// Returns an entry that is not ready: its channel is not subscribed yet.
-    fn new(run: RunId) -> Self {
-        let signal = Signal::new(Progress::default());
-        let (ready, body) = (watch::Sender::new(false), Mutex::default());
-        Self { run, signal, ready, body, touched: AtomicBool::new(true) }
-    }
-
-    fn body(&self) -> MutexGuard<'_, Body> {
-        self.body.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds the events that follow the tail, and wakes waiters. `last` is the number of the last event that the log holds.
-    fn take(&self, body: &mut Body, last: u64, closed: bool, events: impl Iterator<Item = BlockEvent>) {
-        for (number, event) in (body.tail.head() + 1..).zip(events) {
-            body.tail.push(number, event);
-        }
-        body.closed |= closed && body.tail.head() == last;
-        self.signal.advance(Progress { head: last, closed, ..Progress::default() });
-    }
-
-    /// Adds events that this process appended.
-    pub(super) fn appended(&self, last: u64, closed: bool, events: &[BlockEvent]) {
-        let mut body = self.body();
-        let skip = body.follow(last, events.len());
-        self.take(&mut body, last, closed, events.iter().skip(skip).cloned());
-    }
-
-    /// Handles a notification. An invalid one is ignored: the next refresh reads the state of the run.
-    fn handle_notification(&self, message: &[u8]) {
-        match Notification::read(message) {
-            Some(Notification::Events { last, closed, payloads }) => {
-                self.handle_events(last, closed, &payloads);
-            }
-            Some(Notification::Head { head, closed }) => {
-                self.signal.advance(Progress { head, closed, ..Progress::default() });
-            }
-            Some(Notification::Epoch { epoch, head }) => self.handle_takeover(epoch, head),
-            Some(Notification::Controls(controls)) => {
-                self.signal.advance(Progress { controls, ..Progress::default() });
-            }
-            None => {}
-        }
-    }
-
-    /// Adds the events of a notification to the tail. If they do not follow the tail, they start a new one.
-    fn handle_events(&self, last: u64, closed: bool, payloads: &[&[u8]]) {
-        let mut body = self.body();
-        let skip = body.follow(last, payloads.len());
-        let mut decoder = std::mem::take(&mut body.decoder);
-        let read = payloads.iter().skip(skip).map(|bytes| decoder.decode(Bytes::copy_from_slice(bytes)));
-        // The tail ends before an event that cannot be decoded: a watcher then reads the event from the log, which returns
-        // the error.
-        let events: Vec<BlockEvent> = read.map_while(Result::ok).collect();
-        body.decoder = decoder;
-        self.take(&mut body, last, closed, events.into_iter());
-    }
-
-    /// Handles a takeover of the run at `head`. Events above it, which the server lost, are not part of the log any more.
-    pub(super) fn handle_takeover(&self, epoch: u64, head: Option<u64>) {
-        let mut body = self.body();
-        if let Some(head) = head.filter(|head| *head < body.tail.head()) {
-            body.tail = Tail::after(head);
-        }
-        drop(body);
-        self.signal.advance(Progress { epoch, ..Progress::default() });
-    }
-
-    /// Handles a lost connection: the server may come back without its last events, so the tail and the progress of the run
-    /// are read again.
-    fn handle_reconnect(&self) {
-        self.body().tail = Tail::default();
-        self.signal.rewind();
-    }
-
-    /// Handles the state of the run, as it was read from the server.
-    fn handle_state(&self, state: &RunState, controls: usize) {
-        let mut body = self.body();
-        if body.tail.head() < state.head {
-            body.tail = Tail::after(state.head);
-        }
-        body.closed |= state.closed_at.is_some();
-        let (head, epoch, closed) = (state.head, state.epoch, state.closed_at.is_some());
-        self.signal.advance(Progress { head, closed, controls, epoch });
-        drop(body);
-        self.ready.send_replace(true);
-    }
-
-    /// Handles a run that does not exist: wakes all waiters, whose next read returns [`LogError::NotFound`].
-    fn handle_deleted(&self) {
-        self.signal.advance(Progress { closed: true, ..Progress::default() });
-        self.ready.send_replace(true);
-    }
-
-    /// Returns a page from the tail. Returns `None` if the tail has no events after `after`.
-    pub(super) fn read(&self, after: u64, max: usize) -> Option<Page> {
-        if !*self.ready.borrow() {
-            return None;
-        }
-        let body = self.body();
-        let head = body.tail.head();
-        let events = body.tail.read(after, max).filter(|events| !events.is_empty())?;
-        Some(Page { events, head, closed: body.closed })
-    }
-}
 
 /// The entries, by run for waiters and by channel for notifications.
 #[derive(Debug, Default)]
@@ -191,6 +47,8 @@ pub(super) struct Hub {
     link: Arc<Link>,
     entries: Mutex<Entries>,
     subscribe: mpsc::Sender<String>,
+    /// The number of connections for notifications so far. The server may have lost its last changes between two of them.
+    connections: AtomicU64,
     /// Notified when a lease was released.
     released: Notify,
 }
@@ -199,10 +57,15 @@ impl Hub {
     /// Creates a hub and spawns its listener. The task ends when the hub is dropped.
     pub(super) fn start(keys: Keys, link: Arc<Link>) -> Arc<Self> {
         let (subscribe, wanted) = mpsc::channel(QUEUE);
-        let (entries, released) = (Mutex::default(), Notify::new());
-        let hub = Arc::new(Self { keys, link, entries, subscribe, released });
+        let (entries, connections, released) = (Mutex::default(), AtomicU64::new(0), Notify::new());
+        let hub = Arc::new(Self { keys, link, entries, subscribe, connections, released });
         tokio::spawn(listen(Arc::downgrade(&hub), wanted));
         hub
+    }
+
+    /// Returns the number of connections for notifications so far.
+    pub(super) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Acquire)
     }
 
     /// Waits until a lease is released.
@@ -223,17 +86,16 @@ impl Hub {
 
     /// Returns the entry of a run once the listener has subscribed to its channel and its state was read.
     pub(super) async fn entry(&self, run: &RunId) -> Result<Arc<Entry>, LogError> {
-        let gone = || LogError::Unavailable("the listener has ended".to_owned());
         let entry = if let Some(entry) = self.known(run) {
             entry
         } else {
             // The permit is reserved before the insertion: a future that is dropped in between would leave an entry without
             // subscription.
-            let room = self.subscribe.reserve().await.map_err(|_| gone())?;
+            let room = self.subscribe.reserve().await;
+            let room = room.map_err(|_| LogError::Unavailable("the listener has ended".to_owned()))?;
             self.insert(run, room)
         };
-        let mut ready = entry.ready.subscribe();
-        ready.wait_for(|ready| *ready).await.map(drop).map_err(|_| gone())?;
+        entry.wait_until_ready().await;
         Ok(entry)
     }
 
@@ -311,13 +173,14 @@ impl Hub {
         tokio::spawn(async move { hub.refresh(&entries).await.ok() });
     }
 
-    /// Returns all entries with their channels, so that a new connection can subscribe to them.
+    /// Returns all entries with their channels, so that a new connection can subscribe to them. Sorted: the order in which a
+    /// hash map is read differs from process to process, and a simulation repeats what a process does.
     fn all(&self) -> Vec<(String, Arc<Entry>)> {
-        self.entries()
-            .by_channel
-            .iter()
-            .map(|(channel, entry)| (channel.clone(), Arc::clone(entry)))
-            .collect()
+        let entries = self.entries();
+        let all = entries.by_channel.iter().map(|(channel, entry)| (channel.clone(), Arc::clone(entry)));
+        let mut all: Vec<_> = all.collect();
+        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        all
     }
 }
 
@@ -348,6 +211,7 @@ impl Listener<'_> {
     async fn run(mut self, mut stream: PubSubStream, wanted: &mut mpsc::Receiver<String>) -> bool {
         let Some(hub) = self.hub.upgrade() else { return false };
         let (all, released) = (hub.all(), hub.keys.released());
+        hub.connections.fetch_add(1, Ordering::AcqRel);
         for (_, entry) in &all {
             entry.handle_reconnect();
         }

@@ -1,18 +1,23 @@
 //! Leases of runs: a run is opened with its first one, taken over with the next, and held by renewals.
 
+use std::sync::atomic::Ordering;
+
 use aqueduct_core::{RunId, Timestamp};
 
 use super::RedisLog;
+use super::controls::Received;
 use super::link::Call;
 use super::reply::Reply;
+use super::writer::Ended;
 use crate::error::LogError;
-use crate::log::{Lease, RunMeta};
+use crate::log::{Lease, RunMeta, RunState};
 
 impl RedisLog {
     /// Creates a run: adds it to the lists, then calls the script, then creates its writer. A crash
     /// after the first step leaves a list entry without a run, which readers of lists remove.
     pub(super) async fn open_run(&self, meta: RunMeta, until: Timestamp) -> Result<Lease, LogError> {
         let run = meta.run_id.clone();
+        let broken = self.shared.link.broken();
         // Listed first: the sweeper would never find a run that is open and not listed.
         self.enlist(&meta, until).await?;
         let mut call = Call::default().key(self.shared.keys.meta(&run)).arg(self.nonce()).arg(until.0);
@@ -31,8 +36,12 @@ impl RedisLog {
         if reply.word != "ok" {
             return Err(reply.refusal(&run, 0));
         }
+        if self.shared.link.broken() != broken {
+            // The server may have lost the entries before it created the run.
+            self.enlist(&meta, until).await?;
+        }
         let lease = Lease { run_id: run, epoch: 1 };
-        self.writers.insert(&lease, 0, &self.shared.keys);
+        self.writers.insert(&lease, 0, &self.shared.keys, Received::new(self.hub.connections()));
         Ok(lease)
     }
 
@@ -52,7 +61,7 @@ impl RedisLog {
             "ok" => {
                 let (epoch, head) = (reply.next()?, reply.next()?);
                 let lease = Lease { run_id: run, epoch };
-                self.writers.insert(&lease, head, &self.shared.keys);
+                self.writers.insert(&lease, head, &self.shared.keys, Received::new(self.hub.connections()));
                 if let Some(entry) = self.hub.known(&lease.run_id) {
                     entry.handle_takeover(epoch, Some(head));
                 }
@@ -117,5 +126,52 @@ impl RedisLog {
         let call = Call::default().key(self.shared.keys.meta(&lease.run_id));
         let call = call.arg(lease.epoch).arg(until.0).arg(self.shared.expiry).arg(head);
         self.shared.link.script(&self.shared.scripts.renew, &call).await
+    }
+
+    /// Appends the last events of ended runs again, if a connection was lost since the last check and the server came back without
+    /// them, and lists the ends again. Without the end, the run would be open, and possibly in no list of leases: no replica
+    /// would end it.
+    pub(super) async fn restore_ends(&self) -> Result<(), LogError> {
+        let broken = self.shared.link.broken();
+        if self.checked.load(Ordering::Relaxed) == broken {
+            return Ok(());
+        }
+        let ended = self.writers.ended();
+        let runs: Vec<RunId> = ended.iter().map(|ended| ended.lease.run_id.clone()).collect();
+        for (ended, state) in ended.iter().zip(self.read_states(&runs).await?) {
+            match state {
+                // The takeover was lost, or another replica has taken the run over since.
+                Some(state) if state.closed_at.is_none() && state.epoch != ended.lease.epoch => {
+                    self.relist(&state).await?;
+                }
+                Some(state) => self.restore_end(ended, &state).await?,
+                None => {}
+            }
+        }
+        self.checked.store(broken, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Appends the last events of one ended run again, if the server lost them, and lists its end again.
+    async fn restore_end(
+        &self,
+        Ended { lease, writer, .. }: &Ended,
+        state: &RunState,
+    ) -> Result<(), LogError> {
+        let writer = writer.lock().await;
+        if state.closed_at.is_none() {
+            let deadline = self.shared.link.deadline();
+            match writer.restore(&self.shared, state.head, deadline).await {
+                Ok(()) => {}
+                // The events are lost for good: a replica that takes the run over ends it.
+                Err(LogError::Lost { .. }) => return self.relist(state).await,
+                Err(LogError::Fenced { .. } | LogError::Closed(_) | LogError::NotFound(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        match writer.closed_at {
+            Some(at) => self.list_end(&lease.run_id, at).await,
+            None => Ok(()),
+        }
     }
 }

@@ -17,6 +17,7 @@ use ::redis::{
 };
 use tokio::time::Instant;
 
+use super::config::RedisConfig;
 use super::nodes::{Node, Nodes, Redirect};
 use super::sentinel::Sentinels;
 use crate::error::LogError;
@@ -95,10 +96,11 @@ impl Link {
     pub(super) fn new(
         clients: &[Client],
         service: Option<&str>,
-        patience: Duration,
+        config: &RedisConfig,
     ) -> Result<Option<Self>, RedisError> {
         let sentinels = service.map(|service| Sentinels::new(clients, service)).transpose()?;
-        Ok(Nodes::new(clients, sentinels).map(|nodes| Self { nodes, patience }))
+        let nodes = Nodes::new(clients, sentinels, config.dial.clone());
+        Ok(nodes.map(|nodes| Self { nodes, patience: config.patience }))
     }
 
     /// Returns the number of lost connections.
@@ -109,8 +111,8 @@ impl Link {
     /// Opens a connection for notifications. Any node serves: a cluster forwards publications to all nodes.
     pub(super) async fn listen(&self) -> Result<PubSub, RedisError> {
         self.nodes.locate().await?;
-        let (node, client) = self.nodes.entry()?;
-        client.get_async_pubsub().await.inspect_err(|_| self.nodes.handle_unreachable(&node))
+        let (node, opened) = self.nodes.listen().await;
+        opened.inspect_err(|_| self.nodes.handle_unreachable(&node))
     }
 
     /// Runs a script.

@@ -18,13 +18,18 @@ use aqueduct_core::{RunId, Timestamp};
 
 use super::RedisLog;
 use super::keys::List;
-use super::link::{read, strange};
+use super::link::{Call, read, strange};
 use super::reply;
 use crate::error::LogError;
 use crate::log::{Lease, RunMeta, RunQuery, RunState};
 
-/// Runs that are read in one round trip.
+/// Runs that are read in one round trip: at most as many as the query wants, but some more than one, because the query may drop some.
 const PAGE: isize = 256;
+const SMALLEST_PAGE: isize = 8;
+
+/// The time for which a list keeps an entry without a run after its lease lapsed. A run is listed before it is created, and the
+/// server may receive the command that creates it long after the caller has given up.
+const UNCREATED_KEPT_MS: i64 = 10 * 60 * 1000;
 
 impl RedisLog {
     /// Adds a run to the lists, if it is not in them.
@@ -62,13 +67,13 @@ impl RedisLog {
         self.do_all(&[self.expire(keys.meta(run))]).await
     }
 
-    /// Records the end of held leases.
+    /// Records the end of held leases. Adds a run that is not listed.
     pub(super) async fn list_leases(&self, leases: &[Lease], until: Timestamp) -> Result<(), LogError> {
         if leases.is_empty() {
             return Ok(());
         }
         let mut command = ::redis::cmd("ZADD");
-        command.arg(self.shared.keys.leases()).arg("XX");
+        command.arg(self.shared.keys.leases());
         for lease in leases {
             command.arg(until.0).arg(lease.run_id.as_str());
         }
@@ -77,10 +82,24 @@ impl RedisLog {
 
     /// Records the end of a run: adds it to the list of ended runs before it is removed from the list of leases. A run in
     /// neither list would never be deleted.
+    ///
+    /// The server may lose the end, in a failover, before it executes these commands. The run is then listed as open again:
+    /// otherwise no replica would find it and end it.
     pub(super) async fn list_end(&self, run: &RunId, at: Timestamp) -> Result<(), LogError> {
         let ended = Cmd::zadd(self.shared.keys.ended(), run.as_str(), at.0);
         let kept = self.expire(self.shared.keys.ended());
-        self.do_all(&[ended, kept, Cmd::zrem(self.shared.keys.leases(), run.as_str())]).await
+        self.do_all(&[ended, kept, Cmd::zrem(self.shared.keys.leases(), run.as_str())]).await?;
+        let states = self.read_states(std::slice::from_ref(run)).await?;
+        match states.into_iter().next().flatten().filter(|state| state.closed_at.is_none()) {
+            Some(state) => self.relist(&state).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Lists an open run as open.
+    pub(super) async fn relist(&self, state: &RunState) -> Result<(), LogError> {
+        let lease = Lease { run_id: state.meta.run_id.clone(), epoch: state.epoch };
+        self.list_leases(&[lease], state.lease_until).await
     }
 
     /// Runs commands and discards their answers.
@@ -95,7 +114,7 @@ impl RedisLog {
     }
 
     /// Returns the states of runs, in their order; `None` for deleted ones.
-    async fn read_states(&self, runs: &[RunId]) -> Result<Vec<Option<RunState>>, LogError> {
+    pub(super) async fn read_states(&self, runs: &[RunId]) -> Result<Vec<Option<RunState>>, LogError> {
         let commands: Vec<Cmd> =
             runs.iter().map(|run| reply::state_command(self.shared.keys.meta(run))).collect();
         let answers = self.shared.link.batch(&commands).await?;
@@ -103,13 +122,23 @@ impl RedisLog {
     }
 
     /// Returns a part of a sorted set, by ascending score.
-    async fn members(&self, key: &str, from: &str, to: &str, skip: isize) -> Result<Vec<RunId>, LogError> {
-        self.ask_members(Cmd::zrangebyscore_limit(key, from, to, skip, PAGE)).await
+    async fn members(
+        &self,
+        key: &str,
+        (from, to): (&str, &str),
+        (skip, page): (isize, isize),
+    ) -> Result<Vec<RunId>, LogError> {
+        self.ask_members(Cmd::zrangebyscore_limit(key, from, to, skip, page)).await
     }
 
     /// Returns a part of a sorted set, by descending score.
-    async fn members_back(&self, key: &str, from: &str, skip: isize) -> Result<Vec<RunId>, LogError> {
-        self.ask_members(Cmd::zrevrangebyscore_limit(key, from, "-inf", skip, PAGE)).await
+    async fn members_back(
+        &self,
+        key: &str,
+        from: &str,
+        (skip, page): (isize, isize),
+    ) -> Result<Vec<RunId>, LogError> {
+        self.ask_members(Cmd::zrevrangebyscore_limit(key, from, "-inf", skip, page)).await
     }
 
     /// Returns the ids that a range command selects.
@@ -131,15 +160,16 @@ impl RedisLog {
         let key = self.shared.keys.list(list);
         let end = if query.newest_first { "+inf" } else { "-inf" };
         let from = query.after.as_ref().map_or_else(|| end.to_owned(), |place| place.opened_at.0.to_string());
+        let page = isize::try_from(max).unwrap_or(PAGE).clamp(SMALLEST_PAGE, PAGE);
         let (mut found, mut skip) = (Vec::new(), 0);
         loop {
             let members = if query.newest_first {
-                self.members_back(&key, &from, skip).await?
+                self.members_back(&key, &from, (skip, page)).await?
             } else {
-                self.members(&key, &from, "+inf", skip).await?
+                self.members(&key, (&from, "+inf"), (skip, page)).await?
             };
-            let is_last = members.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
-            skip += PAGE;
+            let is_last = members.len() < usize::try_from(page).unwrap_or(usize::MAX);
+            skip += page;
             let states = self.read_states(&members).await?;
             found.extend(states.into_iter().flatten().filter(|state| query.wants(state)));
             if found.len() >= max || is_last {
@@ -154,8 +184,9 @@ impl RedisLog {
         // Corrected entries leave the range, so only the found ones are skipped on the next page.
         let (mut found, mut skip) = (Vec::new(), 0);
         loop {
-            let members =
-                self.members(&self.shared.keys.leases(), "-inf", &format!("({}", now.0), skip).await?;
+            let members = self
+                .members(&self.shared.keys.leases(), ("-inf", &format!("({}", now.0)), (skip, PAGE))
+                .await?;
             let is_last = members.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
             let states = self.read_states(&members).await?;
             for (run, state) in members.iter().zip(states) {
@@ -164,7 +195,8 @@ impl RedisLog {
                         found.push(state);
                         skip += 1;
                     }
-                    other => self.put_right(run, other).await?,
+                    Some(state) => self.put_right(state).await?,
+                    None => skip += isize::from(!self.unlist(run, now).await?),
                 }
             }
             if found.len() >= max || is_last {
@@ -176,23 +208,27 @@ impl RedisLog {
     }
 
     /// Corrects the list entry of a run whose lease has not lapsed.
-    async fn put_right(&self, run: &RunId, state: Option<RunState>) -> Result<(), LogError> {
-        match state {
-            Some(RunState { closed_at: Some(at), .. }) => self.list_end(run, at).await,
-            Some(state) => {
-                let lease = Lease { run_id: run.clone(), epoch: state.epoch };
-                self.list_leases(&[lease], state.lease_until).await
-            }
-            // Listed but not opened yet, or deleted: an opened run is listed again by its owner's renewal.
-            None => self.do_all(&[Cmd::zrem(self.shared.keys.leases(), run.as_str())]).await,
+    async fn put_right(&self, state: RunState) -> Result<(), LogError> {
+        match state.closed_at {
+            Some(at) => self.list_end(&state.meta.run_id, at).await,
+            None => self.relist(&state).await,
         }
+    }
+
+    /// Removes an entry without a run, if it lapsed long before `now`. Returns `true` if the entry is gone.
+    async fn unlist(&self, run: &RunId, now: Timestamp) -> Result<bool, LogError> {
+        let before = now.0.saturating_sub(UNCREATED_KEPT_MS);
+        let call = Call::default().key(self.shared.keys.leases()).arg(run.as_str()).arg(before);
+        self.shared.link.script(&self.shared.scripts.unlist, &call).await
     }
 
     /// Deletes runs that ended before a time, and returns their number.
     pub(super) async fn forget_ended(&self, before: Timestamp) -> Result<usize, LogError> {
         let mut forgotten = 0;
         loop {
-            let over = self.members(&self.shared.keys.ended(), "-inf", &format!("({}", before.0), 0).await?;
+            let over = self
+                .members(&self.shared.keys.ended(), ("-inf", &format!("({}", before.0)), (0, PAGE))
+                .await?;
             if over.is_empty() {
                 return Ok(forgotten);
             }

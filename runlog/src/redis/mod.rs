@@ -22,6 +22,8 @@
 
 mod config;
 mod controls;
+mod dial;
+mod entry;
 mod group;
 mod hub;
 mod keys;
@@ -51,6 +53,7 @@ use crate::log::{Control, Lease, LogFuture, LogScope, Note, Page, RunLog, RunMet
 #[cfg(feature = "redis-tls")]
 pub use config::ClientIdentity;
 pub use config::RedisConfig;
+pub use dial::{RedisDial, RedisStream};
 use group::{Append, Group};
 use hub::Hub;
 use keys::Keys;
@@ -90,6 +93,8 @@ pub struct RedisLog {
     process: u64,
     /// The number of nonces.
     calls: AtomicU64,
+    /// The number of lost connections when the ends of runs were last checked.
+    checked: AtomicU64,
     /// The name of this process among the replicas that share the log.
     replica: String,
     pulse: Pulse,
@@ -105,7 +110,7 @@ impl RedisLog {
     pub fn new(config: &RedisConfig) -> Result<Self, LogError> {
         let clients = config.clients().map_err(|error| unavailable(&error))?;
         let sentinel = config.sentinel.as_deref();
-        let link = Link::new(&clients, sentinel, config.patience).map_err(|error| unavailable(&error))?;
+        let link = Link::new(&clients, sentinel, config).map_err(|error| unavailable(&error))?;
         let link = Arc::new(link.ok_or_else(|| LogError::Unavailable("Redis: no address".to_owned()))?);
         let keys = Keys::new(&config.prefix);
         let hub = Hub::start(keys.clone(), Arc::clone(&link));
@@ -113,13 +118,14 @@ impl RedisLog {
         let (scripts, group) = (Scripts::default(), Group::default());
         let shared = Arc::new(Shared { link, keys, scripts, group, limits: config.limits, expiry });
         let process = RandomState::new().build_hasher().finish();
-        let (calls, replica) = (AtomicU64::new(0), format!("{process:016x}"));
+        let replica = config.replica.clone().unwrap_or_else(|| format!("{process:016x}"));
         Ok(Self {
             shared,
             hub,
             writers: RunWriters::default(),
             process,
-            calls,
+            calls: AtomicU64::new(0),
+            checked: AtomicU64::new(0),
             replica,
             pulse: Pulse::default(),
         })
@@ -167,7 +173,7 @@ impl RedisLog {
                     entry.appended(head, closed, &events);
                 }
                 if closed {
-                    self.writers.remove(&lease);
+                    self.writers.end(&lease);
                     // If the lists cannot be written, the reader of lapsed leases corrects them.
                     self.list_end(&lease.run_id, now).await.ok();
                 }

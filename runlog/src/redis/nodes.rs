@@ -17,16 +17,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ::redis::aio::MultiplexedConnection;
+use ::redis::aio::{MultiplexedConnection, PubSub};
 use ::redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, ServerErrorKind,
     Value,
 };
 
+use super::dial::{self, RedisDial};
 use super::sentinel::Sentinels;
 
 /// The time limit of one attempt to connect.
-const CONNECT: Duration = Duration::from_secs(2);
+pub(super) const CONNECT: Duration = Duration::from_secs(2);
 /// The time limit of an answer. It detects a server that is suspended but not disconnected.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Slots of a cluster.
@@ -50,6 +51,8 @@ pub(super) struct Nodes {
     template: ConnectionInfo,
     /// The sentinels that name the leader, if they are configured.
     sentinels: Option<Sentinels>,
+    /// Opens the connections, in place of TCP and TLS.
+    dial: Option<Arc<dyn RedisDial>>,
     map: Mutex<Map>,
 }
 
@@ -73,7 +76,11 @@ struct Map {
 impl Nodes {
     /// Returns the servers at these addresses, or the servers that sentinels at these addresses watch. The settings of
     /// the first address apply to all. Returns `None` if there is no address.
-    pub(super) fn new(clients: &[Client], sentinels: Option<Sentinels>) -> Option<Self> {
+    pub(super) fn new(
+        clients: &[Client],
+        sentinels: Option<Sentinels>,
+        dial: Option<Arc<dyn RedisDial>>,
+    ) -> Option<Self> {
         let template = clients.first()?.get_connection_info().clone();
         let entries = clients.iter().map(|client| client.get_connection_info().addr().to_string().into());
         let map = Map {
@@ -85,7 +92,7 @@ impl Nodes {
             broken: 0,
             is_cluster: false,
         };
-        Some(Self { template, sentinels, map: Mutex::new(map) })
+        Some(Self { template, sentinels, dial, map: Mutex::new(map) })
     }
 
     /// Asks the sentinels for the leader, if it is unknown. Has no effect without sentinels.
@@ -122,10 +129,15 @@ impl Nodes {
         known.cloned().unwrap_or_else(|| map.entry())
     }
 
-    /// Returns the entry and a client for it.
-    pub(super) fn entry(&self) -> Result<(Node, Client), RedisError> {
+    /// Opens a connection for notifications to the entry. Returns the entry with the outcome.
+    pub(super) async fn listen(&self) -> (Node, Result<PubSub, RedisError>) {
         let node = self.map().entry();
-        self.client(&node).map(|client| (node, client))
+        let opened = match (&self.dial, self.client(&node)) {
+            (Some(dial), _) => dial::notifications(&**dial, &node, &self.template).await,
+            (None, Ok(client)) => client.get_async_pubsub().await,
+            (None, Err(error)) => Err(error),
+        };
+        (node, opened)
     }
 
     fn client(&self, node: &Node) -> Result<Client, RedisError> {
@@ -153,7 +165,10 @@ impl Nodes {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT))
             .set_response_timeout(Some(ANSWER));
-        let made = self.client(node)?.get_multiplexed_async_connection_with_config(&config).await?;
+        let made = match &self.dial {
+            Some(dial) => dial::commands(&**dial, node, &self.template, config).await?,
+            None => self.client(node)?.get_multiplexed_async_connection_with_config(&config).await?,
+        };
         let mut map = self.map();
         map.made += 1;
         let known = (map.made, made);
@@ -275,7 +290,7 @@ mod tests {
 
     fn nodes(urls: &[&str]) -> Nodes {
         let clients: Vec<Client> = urls.iter().map(|url| Client::open(*url).unwrap()).collect();
-        Nodes::new(&clients, None).unwrap()
+        Nodes::new(&clients, None, None).unwrap()
     }
 
     fn says(word: ServerErrorKind, detail: &str) -> RedisError {

@@ -38,6 +38,8 @@ pub(super) struct Scripts {
     pub(super) watched: Script,
     /// Stores a note in the hash of the run, within the limit in bytes.
     pub(super) annotate: Script,
+    /// Removes a member of a list whose score is below a limit.
+    pub(super) unlist: Script,
     /// Claims, extends or releases a key.
     pub(super) claim: Script,
     /// Records a heartbeat by the clock of the server, and returns silent replicas.
@@ -57,6 +59,7 @@ impl Default for Scripts {
             trim: Script::new(include_str!("scripts/trim.lua")),
             watched: Script::new(include_str!("scripts/watched.lua")),
             annotate: Script::new(include_str!("scripts/annotate.lua")),
+            unlist: Script::new(include_str!("scripts/unlist.lua")),
             claim: Script::new(include_str!("scripts/claim.lua")),
             beat: Script::new(include_str!("scripts/beat.lua")),
         }

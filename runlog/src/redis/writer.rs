@@ -9,7 +9,7 @@
 //!
 //! How appends travel to the server: [`group`](super::group).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use ::redis::Cmd;
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
 use tokio::time::Instant;
 
+use super::controls::Received;
 use super::group::Group;
 use super::keys::Keys;
 use super::link::{Call, Link, read, strange};
@@ -32,6 +33,8 @@ use crate::log::{Lease, Note};
 const WINDOW: Duration = Duration::from_secs(10);
 /// Bytes of encoded events that are kept per run.
 const WINDOW_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of encoded events that are kept for all ended runs together.
+const ENDED_BYTES: usize = 16 * 1024 * 1024;
 
 /// The writer of one run under one lease. Its lock is held from the encoding of an append to its
 /// answer, so the appends of one run are in order.
@@ -42,11 +45,13 @@ pub(super) struct RunWriter {
     keys: [String; 2],
     /// The number of the last acknowledged event.
     pub(super) head: u64,
+    /// The time of the end, if the last acknowledged event ended the run.
+    pub(super) closed_at: Option<Timestamp>,
     window: VecDeque<Kept>,
     bytes: usize,
     encoder: Encoder,
     /// The notes of this lease, one of each kind, for a log that comes back without them.
-    notes: HashMap<&'static str, (u64, Vec<u8>)>,
+    notes: BTreeMap<&'static str, (u64, Vec<u8>)>,
 }
 
 /// An encoded event in the window of recent appends.
@@ -59,42 +64,116 @@ pub(super) struct Kept {
 
 /// The writers of this process.
 #[derive(Debug, Default)]
-pub(super) struct RunWriters(Mutex<HashMap<RunId, (Lease, SharedRunWriter)>>);
+pub(super) struct RunWriters(Mutex<Writers>);
+
+#[derive(Debug, Default)]
+struct Writers {
+    open: HashMap<RunId, Open>,
+    /// Writers whose run ended in the last [`WINDOW`], for a server that comes back without the end.
+    ended: VecDeque<Ended>,
+    /// The bytes in the windows of ended writers.
+    ended_bytes: usize,
+}
 
 pub(super) type SharedRunWriter = Arc<tokio::sync::Mutex<RunWriter>>;
 
+/// A writer of an open run.
+#[derive(Debug)]
+struct Open {
+    lease: Lease,
+    writer: SharedRunWriter,
+    received: Received,
+}
+
+/// A writer whose run has ended.
+#[derive(Debug, Clone)]
+pub(super) struct Ended {
+    at: Instant,
+    bytes: usize,
+    pub(super) lease: Lease,
+    pub(super) writer: SharedRunWriter,
+}
+
+impl Writers {
+    fn held(&self, lease: &Lease) -> Option<&Open> {
+        self.open.get(&lease.run_id).filter(|open| open.lease == *lease)
+    }
+
+    /// Removes ended writers that are too old or have too many bytes.
+    fn trim(&mut self) {
+        let oldest = Instant::now().checked_sub(WINDOW);
+        while self.ended_bytes > ENDED_BYTES
+            || self.ended.front().is_some_and(|ended| Some(ended.at) < oldest)
+        {
+            let Some(gone) = self.ended.pop_front() else { break };
+            self.ended_bytes -= gone.bytes;
+        }
+    }
+}
+
 impl RunWriters {
-    fn all(&self) -> MutexGuard<'_, HashMap<RunId, (Lease, SharedRunWriter)>> {
+    fn all(&self) -> MutexGuard<'_, Writers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Creates the writer of a lease that was just taken. It replaces the writer of an earlier lease of
     /// this process.
-    pub(super) fn insert(&self, lease: &Lease, head: u64, keys: &Keys) {
+    pub(super) fn insert(&self, lease: &Lease, head: u64, keys: &Keys, received: Received) {
         let writer = RunWriter {
             lease: lease.clone(),
             keys: [keys.meta(&lease.run_id), keys.events(&lease.run_id)],
             head,
+            closed_at: None,
             window: VecDeque::new(),
             bytes: 0,
             encoder: Encoder::default(),
-            notes: HashMap::new(),
+            notes: BTreeMap::new(),
         };
         let writer = Arc::new(tokio::sync::Mutex::new(writer));
-        self.all().insert(lease.run_id.clone(), (lease.clone(), writer));
+        let open = Open { lease: lease.clone(), writer, received };
+        self.all().open.insert(lease.run_id.clone(), open);
     }
 
     /// Returns the writer of a lease. Returns `None` if the lease is not held by this process.
     pub(super) fn get(&self, lease: &Lease) -> Option<SharedRunWriter> {
-        self.all().get(&lease.run_id).filter(|(held, _)| held == lease).map(|(_, writer)| Arc::clone(writer))
+        let all = self.all();
+        all.held(lease).map(|open| Arc::clone(&open.writer))
     }
 
-    /// Removes the writer of a lease. An old lease does not remove the writer of a newer one.
-    pub(super) fn remove(&self, lease: &Lease) {
+    /// Passes the messages that the owner has received to `use_received`. Returns `None` if the lease is not held by this process.
+    pub(super) fn with_received<T>(
+        &self,
+        lease: &Lease,
+        use_received: impl FnOnce(&mut Received) -> T,
+    ) -> Option<T> {
         let mut all = self.all();
-        if all.get(&lease.run_id).is_some_and(|(held, _)| held == lease) {
-            all.remove(&lease.run_id);
-        }
+        let open = all.open.get_mut(&lease.run_id).filter(|open| open.lease == *lease)?;
+        Some(use_received(&mut open.received))
+    }
+
+    /// Removes the writer of a lease, and returns it. An old lease does not remove the writer of a newer one.
+    pub(super) fn remove(&self, lease: &Lease) -> Option<SharedRunWriter> {
+        let mut all = self.all();
+        all.held(lease)?;
+        all.open.remove(&lease.run_id).map(|open| open.writer)
+    }
+
+    /// Removes the writer of a lease whose run has ended, and keeps it for [`WINDOW`].
+    pub(super) fn end(&self, lease: &Lease) {
+        let Some(writer) = self.remove(lease) else { return };
+        // No append of the run is under way.
+        let bytes = writer.try_lock().map_or(0, |writer| writer.bytes);
+        let mut all = self.all();
+        all.ended_bytes += bytes;
+        all.ended.push_back(Ended { at: Instant::now(), bytes, lease: lease.clone(), writer });
+        all.trim();
+    }
+
+    /// Returns the writers whose run ended in the last [`WINDOW`].
+    pub(super) fn ended(&self) -> Vec<Ended> {
+        let mut all = self.all();
+        all.trim();
+        all.ended.iter().cloned().collect()
     }
 }
 
@@ -221,7 +300,7 @@ impl RunWriter {
             self.write_note(shared, field, *weight, bytes).await?;
         }
         let missing: Vec<Kept> = self.window.iter().skip(kept.ok_or(lost)?).cloned().collect();
-        match self.call(shared, behind + 1, &missing, None, deadline).await? {
+        match self.call(shared, behind + 1, &missing, self.closed_at, deadline).await? {
             Appended::Refused(word) => Err(self.refusal(&word, shared)),
             Appended::Head(_) | Appended::Behind(_) => Ok(()),
         }
@@ -292,7 +371,8 @@ impl RunWriter {
     }
 
     /// Adds a batch to the window, and drops events that are too old or too many.
-    pub(super) fn keep(&mut self, batch: Vec<Kept>) {
+    pub(super) fn keep(&mut self, batch: Vec<Kept>, closing: Option<Timestamp>) {
+        self.closed_at = closing;
         self.bytes += batch.iter().map(|kept| kept.event.len()).sum::<usize>();
         self.window.extend(batch);
         let oldest = Instant::now().checked_sub(WINDOW);

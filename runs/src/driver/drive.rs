@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aqueduct_core::agent::AgentRequest;
 use aqueduct_core::{MessageId, RunId, RunInfo, StreamContext};
-use aqueduct_runlog::{Lease, RunMeta};
+use aqueduct_runlog::{Lease, LogError, RunMeta};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -75,8 +75,11 @@ impl Drive {
         let counted = metrics.run_begins();
         // Boxed: a future stores each moved value a second time.
         let machine = Box::new(Machine::new(&self, begin, held.lost.clone()));
-        let (outcome, suspension) = machine.run(&mut input).await;
+        let (mut outcome, suspension) = machine.run(&mut input).await;
         drop((held, counted));
+        if outcome == TAKEN_OVER && Box::pin(self.has_vanished()).await {
+            LOG_LOST.clone_into(&mut outcome);
+        }
         if outcome == HANDED_OVER {
             Box::pin(self.release()).await;
         }
@@ -132,6 +135,12 @@ impl Drive {
             LOG_LOST => self.runs.setup().settings.on_log_loss == OnLogLoss::Cancel,
             _ => true,
         }
+    }
+
+    /// Returns `true` if the log does not have the run any more. An engine reports its lease as lost, as that of a run that
+    /// another replica has taken over.
+    async fn has_vanished(&self) -> bool {
+        matches!(self.runs.run_log().state(&self.lease.run_id).await, Err(LogError::NotFound(_)))
     }
 
     /// Releases the lease, so that another replica, or this one after a restart, takes the run over.

@@ -205,6 +205,11 @@ impl Runs {
         let publication = run.checkpoint.as_deref().and_then(Publication::of);
         let Some(publication) = publication.filter(|_| agent.is_published()) else { return Ok(false) };
         let first = self.run_log().state(&publication.of).await?;
+        // A run that is not the last one of its publication is left to the takeover, which ends it.
+        let last = self.published_runs(&first).await?.pop();
+        if last.is_none_or(|last| last.meta.run_id != run.meta.run_id) {
+            return Ok(false);
+        }
         let Some(adopted) = self.adopt(agent, &first, self.now()).await? else { return Ok(false) };
         tracing::warn!(
             run = run.meta.run_id.as_str(),
@@ -246,7 +251,7 @@ impl Runs {
             }
             let Some(lease) = self.take_lease(&last.meta.run_id, now).await? else { return Ok(None) };
             // The old owner may have appended events and taken replies after `last` was listed.
-            last = self.run_log().state(&lease.run_id).await?;
+            last = self.insist(|| self.run_log().state(&lease.run_id)).await?;
             if let Some(newest) = last.checkpoint.as_deref().and_then(Publication::of) {
                 stored.replies = newest.replies;
             }
@@ -324,7 +329,8 @@ impl Runs {
         published
     }
 
-    /// Returns the runs of a publication, oldest first.
+    /// Returns the runs of a publication, oldest first. At most one of them is open, which is the last one, although the clock of
+    /// the replica that opened it may be behind.
     async fn published_runs(&self, first: &RunState) -> Result<Vec<RunState>, LogError> {
         let query = RunQuery {
             thread_id: Some(first.meta.thread_id.clone()),
@@ -339,6 +345,7 @@ impl Runs {
         let mut runs: Vec<RunState> =
             self.run_log().list(query, RUNS).await?.into_iter().filter(is_of).collect();
         runs.reverse();
+        runs.sort_by_key(|run| run.closed_at.is_none());
         Ok(runs)
     }
 }

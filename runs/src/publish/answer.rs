@@ -106,7 +106,7 @@ impl Runs {
     ) -> Result<StartedRun, ServiceError> {
         let (owner, agent) = (published.principal.to_string(), published.agent.name());
         let lease = self.open_log(&owner, agent, &input.thread_id, &run.id).await?;
-        self.note_record(&lease, &input).await;
+        self.note_record(&lease, &input).await?;
         self.note_publication(published, &lease, &replies).await;
         Ok(self.begin_answer(published, state, (lease, run.shown), input, replies))
     }

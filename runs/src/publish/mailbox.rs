@@ -224,7 +224,7 @@ impl Runs {
         let run_id = run.id.clone();
         let lease = self.open_log(&owner, agent.name(), &input.thread_id, &run_id).await?;
         let key = lease.run_id.clone();
-        self.note_record(&lease, input).await;
+        self.note_record(&lease, input).await?;
         let sent = ReplyRun { id: key.clone(), shown: run.shown.clone() };
         let Some(letter) = letter(&sent, &replies) else { return Ok(None) };
         if let Err(error) = self.run_log().control(&letterbox, letter).await {

@@ -12,5 +12,6 @@ mod engine;
 mod errands;
 mod replica;
 mod replies;
+mod skewed;
 mod troubled;
 mod troubled_log;

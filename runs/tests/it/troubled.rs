@@ -8,10 +8,10 @@ use std::time::Duration;
 use aqueduct_core::agent::{AgentRequest, Checkpoint, Takeover};
 use aqueduct_core::service::{Caller, NumberedEvent, RefusalKind, RunService as _};
 use aqueduct_core::{Agent, BlockEvent, CancelToken, RunInput, SourceEvent, SourceStream, Timestamp, Update};
-use aqueduct_runlog::RunLog as _;
+use aqueduct_runlog::{LogScope, RunLog as _};
 use aqueduct_runs::{AgentOptions, Clock, Runs, Settings};
 use futures_util::{StreamExt as _, stream};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -87,7 +87,7 @@ impl World {
                 AgentOptions::default().with_grace(GRACE),
             )
             .shared_log(Arc::clone(&log) as _)
-            .settings(Settings::default().with_lease(LEASE))
+            .settings(Settings::default().with_lease(LEASE).with_scope(LogScope::Replicas))
             .clock(clock)
             .build();
         tokio::spawn(runs.clone().run_housekeeping());
@@ -224,6 +224,60 @@ async fn a_takeover_ignores_events_that_the_log_does_not_hold() {
         page
     });
     assert_eq!(words.await, "one two three");
+}
+
+/// No other replica can take the run over before the new lease lapses: a call that fails is made again.
+#[tokio::test(start_paused = true)]
+async fn a_takeover_goes_on_after_calls_that_fail_for_a_moment() {
+    let log = Arc::new(Troubled::default());
+    let replica = |ahead: i64| {
+        let clock: Clock = Arc::new(move || Timestamp(1_000_000 + ahead));
+        let settings = Settings::default().with_lease(LEASE);
+        let runs = Runs::builder().agent("a", Kept).shared_log(Arc::clone(&log) as _);
+        runs.settings(settings).clock(clock).build()
+    };
+    let (owner, other) = (replica(0), replica(60_000));
+    let started = owner.start(&Caller::default(), "a", RunInput::prompt("t", "r", "hello")).await.unwrap();
+    drop(started);
+    log.refuses_states.store(true, Ordering::SeqCst);
+    let recovery = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        log.refuses_states.store(false, Ordering::SeqCst);
+    };
+    let (swept, ()) = tokio::join!(other.sweep_once(), recovery);
+    swept.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(log.log.state(&"r".into()).await.unwrap().closed_at.is_some(), "no replica drives the run");
+}
+
+/// An A2A task that other replicas would not find is not promised to its client.
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_record_is_not_stored_is_refused() {
+    let world = World::new();
+    world.log.refuses_notes.store(true, Ordering::SeqCst);
+    let input = |run: &'static str, record: Option<Value>| {
+        let mut input = RunInput::prompt("t", run, "hello");
+        input.record = record.map(Arc::new);
+        input
+    };
+    let start = |input| world.runs.start(&Caller::default(), "a", input);
+    let refused = start(input("r1", Some(json!({ "task": "r1" })))).await.unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::Unavailable);
+    start(input("r2", None)).await.unwrap();
+    world.log.refuses_notes.store(false, Ordering::SeqCst);
+    start(input("r3", Some(json!({ "task": "r3" })))).await.unwrap();
+}
+
+/// No other replica can take over a run that the log does not have: its agent works for no watcher.
+#[tokio::test(start_paused = true)]
+async fn the_agent_of_a_run_that_vanished_from_the_log_is_cancelled() {
+    let mut world = World::new();
+    let started =
+        world.runs.start(&Caller::default(), "a", RunInput::prompt("t", "r", "hello")).await.unwrap();
+    world.log.is_empty.store(true, Ordering::SeqCst);
+    let ended = tokio::time::timeout(LEASE, world.ended.recv()).await;
+    assert_eq!(ended.unwrap(), Some(true), "the agent was not cancelled");
+    drop(started);
 }
 
 /// A log that cannot be read does not say that the run does not exist.

@@ -20,6 +20,9 @@ pub(crate) struct Troubled {
     pub(crate) log: MemoryLog,
     pub(crate) refuses_appends: AtomicBool,
     pub(crate) refuses_states: AtomicBool,
+    pub(crate) refuses_notes: AtomicBool,
+    /// The log has lost all runs.
+    pub(crate) is_empty: AtomicBool,
     /// Sets `refuses_states` with the next claim.
     pub(crate) refuses_states_after_claim: AtomicBool,
     /// Changes a page before it is returned.
@@ -54,6 +57,9 @@ impl RunLog for Troubled {
         if self.refuses_states.load(Ordering::SeqCst) {
             return Box::pin(std::future::ready(Err(refusal())));
         }
+        if self.is_empty.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(LogError::NotFound(run.clone()))));
+        }
         self.log.state(run)
     }
 
@@ -71,6 +77,9 @@ impl RunLog for Troubled {
     }
 
     fn renew(&self, leases: Vec<Lease>, until: Timestamp) -> BoxFuture<'_, Result<Vec<Lease>, LogError>> {
+        if self.is_empty.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Ok(leases)));
+        }
         let lost = self.lost.lock().unwrap().clone();
         Box::pin(async move {
             let mut all = self.log.renew(leases, until).await?;
@@ -85,6 +94,9 @@ impl RunLog for Troubled {
     }
 
     fn annotate(&self, lease: &Lease, note: Note) -> BoxFuture<'_, Result<(), LogError>> {
+        if self.refuses_notes.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(refusal())));
+        }
         self.log.annotate(lease, note)
     }
 

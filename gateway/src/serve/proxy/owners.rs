@@ -15,15 +15,14 @@
 //!
 //! If the configuration has no proofs, all callers are one principal and nothing is filtered.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use aqueduct_adapter_a2a::relay::{AnswerIds, CallScope, Reach, listed_tasks, retain_tasks};
 use aqueduct_adapter_a2a::server::{ServerError, is_public};
 use aqueduct_adapter_a2a::wire::ErrorKind;
 use aqueduct_core::{RunFailure, RunId, Timestamp};
-use aqueduct_runlog::{LogError, Remains, RunLog, RunMeta};
-use aqueduct_runs::now;
+use aqueduct_runlog::{LogError, Remains, RunMeta};
+use aqueduct_runs::Runs;
 use aqueduct_transport_http::Error as HttpError;
 use aqueduct_transport_http::sse::{DecodeLimits, Decoder};
 use bytes::Bytes;
@@ -62,7 +61,8 @@ type Learning = ((Owners, Renames), Chunks, Option<Decoder>);
 /// The ownership records of one agent, for one caller. Cheap to clone: a stream takes its own.
 #[derive(Clone)]
 pub(super) struct Owners {
-    log: Arc<dyn RunLog>,
+    /// The engine, whose log has the records, and whose clock dates them.
+    runs: Runs,
     agent: String,
     /// The stored form of the caller's principal.
     owner: String,
@@ -73,8 +73,8 @@ pub(super) struct Owners {
 impl Owners {
     /// Returns `None` if all callers are one principal.
     pub(super) fn new(gateway: &Gateway, agent: &str, owner: &str, frame: usize) -> Option<Self> {
-        let (log, agent, owner) = (Arc::clone(gateway.log()), agent.to_owned(), owner.to_owned());
-        (!gateway.is_open()).then_some(Self { log, agent, owner, frame })
+        let (runs, agent, owner) = (gateway.runs().clone(), agent.to_owned(), owner.to_owned());
+        (!gateway.is_open()).then_some(Self { runs, agent, owner, frame })
     }
 
     /// Returns the key of a record. No caller can choose it as a run id: the key of a run begins with the stored form
@@ -90,7 +90,7 @@ impl Owners {
     /// Returns the record of an id, or `None` if no response contained the id yet or the record has expired. Costs one
     /// read of the log.
     async fn record_of(&self, kind: Kind, id: &str) -> Result<Option<Record>, LogError> {
-        match self.log.state(&self.key(kind, id)).await {
+        match self.runs.run_log().state(&self.key(kind, id)).await {
             Ok(state) => {
                 let thread = state.meta.thread_id.as_str();
                 let context =
@@ -117,7 +117,7 @@ impl Owners {
         if let Some(record) = self.record_of(kind, id).await? {
             return Ok(record.owner == self.owner);
         }
-        let at = now();
+        let at = self.runs.now();
         let meta = RunMeta {
             run_id: self.key(kind, id),
             thread_id: self.key(kind, context.unwrap_or_default()).as_bytes().clone().into(),
@@ -126,7 +126,7 @@ impl Owners {
             opened_at: at,
         };
         // The lease only has to outlast the append that follows.
-        let lease = match self.log.open(meta.clone(), Timestamp(at.0 + 60_000)).await {
+        let lease = match self.runs.run_log().open(meta.clone(), Timestamp(at.0 + 60_000)).await {
             Ok(lease) => lease,
             Err(LogError::Exists(_)) => return Ok(self.own_record(kind, id).await?.is_some()),
             Err(error) => return Err(error),
@@ -135,7 +135,7 @@ impl Owners {
         let until =
             Timestamp(at.0.saturating_add(i64::try_from(RECORD_KEPT.as_millis()).unwrap_or(i64::MAX)));
         let end = Remains::default().end(&meta, RunFailure::new("owner", "a record of the proxy"));
-        self.log.append(&lease, end, until).await.map_err(LogError::from)?;
+        self.runs.run_log().append(&lease, end, until).await.map_err(LogError::from)?;
         Ok(true)
     }
 

@@ -9,8 +9,12 @@ use crate::tee::relation::trace_id;
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const ALL: [RelateBy; 3] = [RelateBy::Token, RelateBy::Trace, RelateBy::Context];
 
+fn tee_on(log: Arc<dyn RunLog>, kinds: &[RelateBy]) -> Arc<Tee> {
+    Tee::new(kinds.to_vec(), log, Arc::new(|| Timestamp(0)), Arc::default())
+}
+
 fn tee() -> Arc<Tee> {
-    Tee::new(ALL.to_vec(), Arc::new(MemoryLog::default()), Arc::default())
+    tee_on(Arc::new(MemoryLog::default()), &ALL)
 }
 
 async fn anchor(tee: &Arc<Tee>, run: &'static str, trace: Option<&str>, context: &str) -> Arc<Anchor> {
@@ -67,7 +71,7 @@ async fn related_for(
 #[tokio::test]
 async fn a_call_belongs_to_runs_of_its_own_principal() {
     let log: Arc<dyn RunLog> = Arc::new(MemoryLog::default());
-    let make = || Tee::new(ALL.to_vec(), Arc::clone(&log), Arc::default());
+    let make = || tee_on(Arc::clone(&log), &ALL);
     let (tee, other) = (make(), make());
     let of_ann = owned_anchor(&tee, ("1", "ann"), Some(TRACE), "c").await;
     let token = of_ann.token.as_ref().unwrap().as_str().to_owned();
@@ -167,7 +171,7 @@ async fn a_context_leads_to_the_run_before_its_lanes() {
 
 #[tokio::test]
 async fn what_is_switched_off_relates_nothing() {
-    let tee = Tee::new(vec![RelateBy::Context], Arc::new(MemoryLog::default()), Arc::default());
+    let tee = tee_on(Arc::new(MemoryLog::default()), &[RelateBy::Context]);
     let one = anchor(&tee, "1", Some(TRACE), "c").await;
     assert!(one.token.is_none());
     assert!(related(&tee, &[("traceparent", TRACE)], "{}").await.is_none());
@@ -177,10 +181,7 @@ async fn what_is_switched_off_relates_nothing() {
 #[tokio::test]
 async fn another_gateway_finds_the_run_and_not_those_of_two() {
     let log: Arc<dyn RunLog> = Arc::new(MemoryLog::default());
-    let (one, other) = (
-        Tee::new(ALL.to_vec(), Arc::clone(&log), Arc::default()),
-        Tee::new(ALL.to_vec(), log, Arc::default()),
-    );
+    let (one, other) = (tee_on(Arc::clone(&log), &ALL), tee_on(log, &ALL));
     let root = anchor(&one, "1", Some(TRACE), "c").await;
     let lane = root.child(Source::root().child("x")).unwrap();
     let token = lane.token.clone().unwrap().as_str().to_owned();

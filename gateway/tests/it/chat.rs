@@ -65,7 +65,8 @@ impl Terminal {
         }
     }
 
-    /// Waits until the terminal has shown a prompt after `words`: what is typed before it belongs to the run.
+    /// Waits until the terminal has shown a prompt after `words`. Between two prompts the terminal reads lines: Ctrl-D ends
+    /// a line there, which leaves nothing for the prompt.
     #[track_caller]
     fn until_prompt_after(&self, words: &str) {
         let end = Instant::now() + PATIENCE;
@@ -101,12 +102,13 @@ fn a_chat_goes_on_until_it_is_left_and_brings_earlier_prompts_back() {
     let mut terminal = Terminal::start("loop", ECHO, "", &[]);
     terminal.until("> ", 1);
     terminal.keys("first words\r");
-    terminal.until("You said <first words>.", 1);
+    terminal.until_prompt_after("You said <first words>.");
     terminal.keys("/thread\r");
-    terminal.until("cli-", 1);
+    terminal.until_prompt_after("cli-");
     // Arrow up, twice: the command, then the words before it.
     terminal.keys("\u{1b}[A\u{1b}[A\r");
     terminal.until("You said <first words>.", 2);
+    terminal.until_prompt_after("You said <first words>.");
     terminal.keys("\u{4}");
     terminal.ends_with(0);
 }

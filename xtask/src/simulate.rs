@@ -22,7 +22,8 @@ pub(crate) struct Worlds {
     /// One world only, with all that happens in it
     #[arg(long)]
     seed: Option<u64>,
-    /// A fault to plant, to see that it is found: skip-fence, drop-goodbye, reuse-number, lose-reply, append-twice, share-runs
+    /// A fault to plant, to see that it is found: skip-fence, drop-goodbye, reuse-number, lose-reply, append-twice,
+    /// accept-gap, share-runs, resume-late, panic-once
     #[arg(long)]
     plant: Option<String>,
     /// Lives every world twice, and reports those that differ from their repetition

@@ -16,10 +16,17 @@
 //! | `goodbye` | the agent of a run that ended received a cancel, or was done |
 //! | `replies` | an interrupt gets one reply; in a world without faults, it gets one |
 //! | `principals` | no principal sees anything of the other |
+//! | `panics` | nothing panics, although clients may survive it ([`panics`](crate::panics)) |
 //! | `calm` | in a world without faults every run ends as its script defines |
 //!
-//! What a fault excuses: a run that the log lost is gone; one whose last events the log lost *and* whose owner did not
-//! live to append them again may differ from what its watchers saw.
+//! What a fault excuses:
+//!
+//! * a run that the log lost is gone;
+//! * a run whose last events the log lost *and* whose owner could not append them again, because it died or another replica took
+//!   the run over first, may differ from what its watchers saw;
+//! * the text of an A2A client may become shorter for a while if the log lost events: the client has no position, so a replica
+//!   other than the owner cannot know that it had more;
+//! * an agent behind AG-UI may cancel a run that nothing watched for its grace, if a replica took the run over without knowing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,12 +42,12 @@ use aqueduct_core::testing::{InvariantChecker, trace_line};
 use aqueduct_core::{BlockEvent, Channel, RunId, RunOutcome};
 use aqueduct_runlog::{RunState, is_log_metadata};
 
+use crate::facts::{LogFacts, Write};
 use crate::node::Status;
 use crate::record::{Expected, Record, Seen, Session, TaskView, TeamCall, View, Work};
 use crate::script::{Ending, Script};
-use crate::server::Write;
 use crate::trace::locked;
-use crate::world::World;
+use crate::world::{OVER_AGUI, World};
 
 /// A rule that a world broke.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,12 +58,17 @@ pub struct Violation {
     pub what: String,
 }
 
+/// Runs with their events.
+pub type Runs = Vec<(RunState, Arc<[BlockEvent]>)>;
+
 /// What a world left.
 struct Remains<'w> {
     world: &'w World,
     log: BTreeMap<RunId, (RunState, Arc<[BlockEvent]>)>,
     vanished: BTreeSet<RunId>,
-    rolled_back: BTreeMap<RunId, Option<u64>>,
+    losses: BTreeSet<RunId>,
+    unrestored: BTreeSet<RunId>,
+    unknown_takeovers: BTreeSet<RunId>,
     found: Vec<Violation>,
 }
 
@@ -65,18 +77,23 @@ fn public(key: &RunId) -> RunId {
     key.as_str().split_once('~').map_or_else(|| key.clone(), |(_, id)| RunId::from(id))
 }
 
-/// Checks a world that has ended.
-pub fn check(world: &World, open: &[RunId]) -> Vec<Violation> {
-    let (all, writes, vanished, rolled_back) = world.shared.with(|server| {
-        (server.all(), server.writes.clone(), server.vanished.clone(), server.rolled_back.clone())
-    });
+/// Checks a world that has ended, with these runs in its log.
+pub fn check(world: &World, log: Runs, open: &[RunId]) -> Vec<Violation> {
     // The log has keys of runs, clients have ids.
-    let log = all.into_iter().map(|(state, events)| (state.meta.public_id(), (state, events))).collect();
-    let vanished = vanished.iter().map(public).collect();
-    let rolled_back = rolled_back.iter().map(|(run, owner)| (public(run), *owner)).collect();
+    let ids = |keys: BTreeSet<RunId>| keys.iter().map(public).collect::<BTreeSet<_>>();
+    let log = log.into_iter().map(|(state, events)| (state.meta.public_id(), (state, events))).collect();
+    let LogFacts { writes, losses, unrestored, unknown_takeovers, vanished, .. } = world.log.facts();
     let writes: Vec<Write> =
         writes.into_iter().map(|write| Write { run: public(&write.run), ..write }).collect();
-    let mut remains = Remains { world, log, vanished, rolled_back, found: Vec::new() };
+    let mut remains = Remains {
+        world,
+        log,
+        vanished: ids(vanished),
+        losses: losses.keys().map(public).collect(),
+        unrestored: ids(unrestored),
+        unknown_takeovers: ids(unknown_takeovers),
+        found: Vec::new(),
+    };
     for run in open {
         remains.report("ends", format!("{run} never ended"));
     }
@@ -100,8 +117,7 @@ impl Remains<'_> {
 
     /// Returns `true` if the log lost the run, or lost a part of it that its owner did not append again.
     fn is_excused(&self, run: &RunId) -> bool {
-        let epoch = self.log.get(run).map(|(state, _)| state.epoch);
-        self.vanished.contains(run) || self.rolled_back.get(run).is_some_and(|owner| *owner != epoch)
+        self.vanished.contains(run) || self.unrestored.contains(run)
     }
 
     fn check_logs(&mut self, record: &Record) {
@@ -133,7 +149,10 @@ impl Remains<'_> {
     /// for one that its user ended.
     fn check_cancel(&mut self, run: &RunId, events: &[BlockEvent], record: &Record) {
         let is_cancelled = matches!(events.last(), Some(BlockEvent::RunFinished(end)) if end.outcome == RunOutcome::Cancelled);
-        if is_cancelled && record.expected.contains_key(run) && !record.cancelled.contains(run) {
+        let agent = self.log.get(run).map(|(state, _)| state.meta.agent.as_str());
+        let is_unwatched = agent == Some(OVER_AGUI) && self.unknown_takeovers.contains(run);
+        let is_expected = record.cancelled.contains(run) || is_unwatched;
+        if is_cancelled && record.expected.contains_key(run) && !is_expected {
             self.report("cancels", format!("{run} ended as cancelled, and no client cancelled it"));
         }
     }
@@ -228,7 +247,8 @@ impl Remains<'_> {
         let text = text_of(&log);
         let mut before = "";
         for now in texts {
-            if !now.starts_with(before) || !text.starts_with(now.as_str()) {
+            let is_grown = now.starts_with(before) || self.losses.contains(run);
+            if !is_grown || !text.starts_with(now.as_str()) {
                 return self
                     .report("tasks", format!("{who} had {before:?}, then {now:?}; the log has {text:?}"));
             }

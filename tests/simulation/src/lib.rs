@@ -10,34 +10,40 @@
 //! | [`plan`], [`script`], [`random`] | what a seed means: faults, clients, agents |
 //! | [`world`], [`clients`], [`agents`], [`lines`], [`team`] | who lives in it |
 //! | [`surface`], [`net`], [`upstream`] | how clients reach replicas, and replicas reach agents: the real routers and clients, over connections in memory |
-//! | [`node`], [`server`], [`news`] | the log, and what goes wrong with it |
-//! | [`record`], [`check`], [`trace`] | what was seen, what must hold, what happened |
+//! | [`log`], [`memory`], [`redis`], [`facts`] | the log in two engines |
+//! | [`node`], [`news`], [`planted`] | what goes wrong with replicas and their calls |
+//! | [`record`], [`check`], [`trace`], [`panics`] | what was seen, what must hold, what happened |
 //!
-//! What is *not* here: sockets of the operating system, TLS, and the engine on Redis. Trials with processes and a real server are in
+//! What is *not* here: sockets of the operating system, TLS, and a real Redis. Trials with processes and a real server are in
 //! `tests/it/interop/runlog`.
 
 pub mod agents;
 pub mod check;
 pub mod clients;
+pub mod facts;
 pub mod lines;
+pub mod log;
+pub mod memory;
 pub mod net;
 pub mod news;
 pub mod node;
+pub mod panics;
 pub mod plan;
+pub mod planted;
 pub mod random;
 pub mod record;
+pub mod redis;
 pub mod script;
-pub mod server;
 pub mod surface;
 pub mod team;
 pub mod trace;
 pub mod upstream;
 pub mod world;
 
-use check::Violation;
+use check::{Runs, Violation};
 use plan::Plan;
-use server::Planted;
-use trace::locked;
+use planted::Planted;
+use trace::{Trace, locked};
 use world::World;
 
 /// What came of a world.
@@ -90,13 +96,21 @@ impl Counts {
 /// The runtime cannot be built.
 pub fn simulate(seed: u64, planted: Option<Planted>, is_traced: bool) -> std::io::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-    Ok(runtime.block_on(async {
-        let world = World::new(Plan::of(seed), planted, is_traced);
+    let trace = {
+        let _clock = runtime.enter();
+        Trace::new(is_traced)
+    };
+    let live = async {
+        let world = World::new(Plan::of(seed), planted, trace.clone());
         let open = world.live().await;
-        let violations = check::check(&world, &open);
-        let counts = count(&world);
-        Outcome { violations, trace: world.trace.lines(), counts }
-    }))
+        let runs = world.log.all().await;
+        let counts = count(&world, &runs);
+        (check::check(&world, runs, &open), counts)
+    };
+    let (lived, panics) = panics::watch(&trace, || runtime.block_on(live));
+    let (broken, counts) = lived.unwrap_or_default();
+    let panics = panics.into_iter().map(|what| Violation { rule: "panics", what });
+    Ok(Outcome { violations: panics.chain(broken).collect(), trace: trace.lines(), counts })
 }
 
 /// Lives the world of a seed twice. A world that differs from its repetition breaks the rule `replay`.
@@ -118,14 +132,13 @@ pub fn simulate_twice(seed: u64, planted: Option<Planted>) -> std::io::Result<Ou
     Ok(one)
 }
 
-fn count(world: &World) -> Counts {
-    let (all, takeovers) = world.shared.with(|server| (server.all(), server.takeovers));
+fn count(world: &World, all: &Runs) -> Counts {
     let record = locked(&world.record);
     Counts {
         runs: all.len(),
         events: all.iter().map(|(_, events)| events.len()).sum(),
         seen: record.views.iter().map(|view| view.events.len()).sum(),
-        takeovers,
+        takeovers: world.log.facts().takeovers,
         incidents: world.plan.incidents.len(),
         replies: record.delivered.len(),
         millis: u64::try_from(world.trace.now()).unwrap_or_default(),

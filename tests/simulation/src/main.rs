@@ -10,9 +10,9 @@ use std::time::Instant;
 use anyhow::Result;
 use aqueduct_tests_simulation::check::Violation;
 use aqueduct_tests_simulation::plan::Plan;
-use aqueduct_tests_simulation::server::Planted;
+use aqueduct_tests_simulation::planted::Planted;
 use aqueduct_tests_simulation::{Counts, simulate, simulate_twice};
-use clap::Parser;
+use clap::{Parser, ValueEnum as _};
 
 /// Lives worlds of replicas, faults and clients, and checks what was seen in them.
 #[derive(Debug, Parser)]
@@ -48,7 +48,7 @@ struct Sum {
 fn main() -> Result<ExitCode> {
     let args = Args::parse();
     if let Some(seed) = args.seed {
-        return show(seed, args.plant);
+        return show(seed, &args);
     }
     let begun = Instant::now();
     let mut sum = live_all(&args)?;
@@ -57,8 +57,8 @@ fn main() -> Result<ExitCode> {
         println!("seed {seed} breaks `{rule}`: {what}");
     }
     if let Some((seed, _)) = sum.broken.first().filter(|_| !args.all) {
-        show(*seed, args.plant)?;
-        println!("\nreplay it with:\n\n    cargo xtask simulate --seed {seed}\n");
+        show(*seed, &args)?;
+        println!("\nreplay it with:\n\n    cargo xtask simulate --seed {seed}{}\n", options(&args));
         return Ok(ExitCode::FAILURE);
     }
     let Counts { runs, events, seen, takeovers, incidents, replies, millis } = sum.counts;
@@ -112,9 +112,17 @@ fn live_all(args: &Args) -> Result<Sum> {
     })
 }
 
+/// Returns the options that make a world what it is, beside its seed.
+fn options(args: &Args) -> String {
+    let planted = args.plant.as_ref().and_then(Planted::to_possible_value);
+    let planted = planted.map(|value| format!(" --plant {}", value.get_name())).unwrap_or_default();
+    format!("{planted}{}", if args.twice { " --twice" } else { "" })
+}
+
 /// Lives one world, and prints all that happens in it.
-fn show(seed: u64, planted: Option<Planted>) -> Result<ExitCode> {
-    let outcome = simulate(seed, planted, true)?;
+fn show(seed: u64, args: &Args) -> Result<ExitCode> {
+    let outcome =
+        if args.twice { simulate_twice(seed, args.plant) } else { simulate(seed, args.plant, true) }?;
     println!("{:#?}\n", Plan::of(seed));
     outcome.trace.iter().for_each(|line| println!("{line}"));
     println!("\n{:?}", outcome.counts);

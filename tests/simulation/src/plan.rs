@@ -54,6 +54,8 @@ pub struct Plan {
     pub cuts: u64,
     /// What goes wrong, in order.
     pub incidents: Vec<Incident>,
+    /// Whether the log is the engine on Redis, on a simulated server.
+    pub is_redis: bool,
     /// Whether replicas are gateways, whose agents call each other.
     pub is_team: bool,
     /// Runs of agents.
@@ -82,8 +84,8 @@ impl Plan {
             cuts = random.pick([0, 0, 100, 400]);
         }
         let (runs, published, tasks) = (2 + random.below(5), random.below(4), random.below(2));
-        let is_team = seed % 16 == 7;
-        Self { seed, weather, skews, cuts, incidents, is_team, runs, published, tasks }
+        let (is_redis, is_team) = (seed % 4 == 1 || seed % 32 == 7, seed % 16 == 7);
+        Self { seed, weather, skews, cuts, incidents, is_redis, is_team, runs, published, tasks }
     }
 
     /// Returns `true` if nothing goes wrong.

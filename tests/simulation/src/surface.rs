@@ -10,6 +10,8 @@
 //! A2A has no numbers; its client is [`clients::task`](crate::clients).
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use aqueduct::core::service::{EventStream, NumberedEvent, RefusalKind, RunService as _};
 use aqueduct::{agui, grpc, ws};
@@ -28,7 +30,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use crate::net;
-use crate::server::Planted;
+use crate::planted::Planted;
 use crate::world::{Replica, caller};
 
 /// The way of a client to a run.
@@ -83,7 +85,21 @@ pub enum Refused {
 /// Returns all routes of a replica.
 pub fn router(runs: &Runs, a2a: Router, planted: Option<Planted>) -> Router {
     let router = agui::router(runs).merge(ws::router(runs)).merge(grpc::router(runs)).merge(a2a);
-    if planted == Some(Planted::ResumeLate) { router.layer(map_request(resume_late)) } else { router }
+    match planted {
+        Some(Planted::ResumeLate) => router.layer(map_request(resume_late)),
+        Some(Planted::PanicOnce) => {
+            let panicked = Arc::new(AtomicBool::new(false));
+            router.layer(map_request(move |request| panic_once(Arc::clone(&panicked), request)))
+        }
+        _ => router,
+    }
+}
+
+/// Panics when the first watcher comes back.
+async fn panic_once(panicked: Arc<AtomicBool>, request: axum::extract::Request) -> axum::extract::Request {
+    let is_return = request.headers().contains_key("last-event-id");
+    assert!(!is_return || panicked.swap(true, Ordering::Relaxed), "planted");
+    std::future::ready(request).await
 }
 
 /// Takes a watcher that comes back for one that has seen one event more.

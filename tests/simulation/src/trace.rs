@@ -34,7 +34,9 @@ impl Trace {
     /// Adds a line: who, and what.
     pub fn note(&self, who: &str, what: impl FnOnce() -> String) {
         if let Some(lines) = &self.0.lines {
-            locked(lines).push(format!("{:>7} {who:<10} {}", self.now(), what()));
+            // Before the lock: a panic in `what` is a line, too.
+            let line = format!("{:>7} {who:<10} {}", self.now(), what());
+            locked(lines).push(line);
         }
     }
 

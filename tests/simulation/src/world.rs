@@ -18,7 +18,7 @@ use aqueduct_core::service::{Caller, RefusalKind, ServiceError};
 use aqueduct_core::{Identity, Principal, RunId, Timestamp};
 use aqueduct_gateway::serve;
 use aqueduct_gateway::service::Surroundings;
-use aqueduct_runlog::LogLimits;
+use aqueduct_runlog::RunLog;
 use aqueduct_runs::{AccessPolicy, AgentOptions, Clock, Runs, Settings};
 use aqueduct_transport_http::Dial;
 use axum::Router;
@@ -27,12 +27,13 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::agents::{Remote, Scripted};
 use crate::clients;
 use crate::lines;
+use crate::log::SharedLog;
 use crate::net::Wires;
-use crate::node::{Node, Shared, Status, Weather};
+use crate::node::{Node, Status, Weather};
 use crate::plan::{Fault, Incident, LEASE, Plan, REPLICAS};
+use crate::planted::Planted;
 use crate::random::Random;
 use crate::record::Record;
-use crate::server::{Planted, Server};
 use crate::surface;
 use crate::team::{self, Replicas};
 use crate::trace::{Trace, locked};
@@ -85,7 +86,7 @@ pub struct World {
     /// What clients and agents saw.
     pub record: Arc<Mutex<Record>>,
     /// The log.
-    pub shared: Shared,
+    pub log: SharedLog,
     remote: Remote,
     /// The agents behind A2A and AG-UI.
     upstream: Router,
@@ -117,15 +118,17 @@ pub fn caller(token: &str) -> Caller {
 
 impl World {
     /// Returns the world of a plan, with its replicas.
-    pub fn new(plan: Plan, planted: Option<Planted>, is_traced: bool) -> Arc<Self> {
-        let trace = Trace::new(is_traced);
-        let shared = Shared::new(Server::new(LogLimits::default(), planted));
+    pub fn new(plan: Plan, planted: Option<Planted>, trace: Trace) -> Arc<Self> {
+        let log = if plan.is_redis {
+            SharedLog::redis(EPOCH, trace.clone(), planted)
+        } else {
+            SharedLog::memory(planted)
+        };
         let (record, remote) = (Arc::default(), Remote::default());
         let host = Scripted {
             seed: plan.seed,
             node: Arc::new(Node::new(
                 HOST.to_owned(),
-                shared.clone(),
                 trace.clone(),
                 Weather::default(),
                 Random::new(plan.seed, HOST),
@@ -150,7 +153,7 @@ impl World {
             upstream: agents,
             trace,
             record,
-            shared,
+            log,
             remote,
             planted,
             replicas,
@@ -171,16 +174,19 @@ impl World {
         };
         let name = format!("{}{generation}", ["a", "b", "c"].get(slot).unwrap_or(&"x"));
         let random = Random::new(self.plan.seed, &name);
-        let node = Node::new(name, self.shared.clone(), self.trace.clone(), self.plan.weather, random);
+        let node = Node::new(name, self.trace.clone(), self.plan.weather, random);
         let node = Arc::new(node);
         let skew = self.plan.skews.get(slot).copied().unwrap_or_default();
         let trace = self.trace.clone();
         let clock: Clock = Arc::new(move || Timestamp(EPOCH + trace.now() + skew));
-        let (runs, router) = if self.plan.is_team {
-            self.gateway(&node, clock).unwrap_or_default()
-        } else {
-            self.engine(&node, clock)
-        };
+        let started = self.log.of(&node).map_err(anyhow::Error::from).and_then(|log| {
+            if self.plan.is_team {
+                self.gateway(&node, log, clock)
+            } else {
+                Ok(self.engine(&node, log, clock))
+            }
+        });
+        let (runs, router) = started.unwrap_or_default();
         let housekeeping = tokio::spawn(runs.clone().run_housekeeping()).abort_handle();
         Replica { node, runs, router, housekeeping }
     }
@@ -192,10 +198,15 @@ impl World {
     }
 
     /// Returns the engine and the routes of a gateway.
-    fn gateway(&self, node: &Arc<Node>, clock: Clock) -> anyhow::Result<(Runs, Router)> {
+    fn gateway(
+        &self,
+        node: &Arc<Node>,
+        log: Arc<dyn RunLog>,
+        clock: Clock,
+    ) -> anyhow::Result<(Runs, Router)> {
         let random = Mutex::new(Random::new(self.plan.seed, &format!("side runs of {}", node.name())));
         let surroundings = Surroundings {
-            log: Arc::clone(node) as _,
+            log,
             clock,
             dial: Some(self.wires(node)),
             unique_bits: Arc::new(move || Ok(u128::from(locked(&random).number()))),
@@ -205,7 +216,7 @@ impl World {
     }
 
     /// Returns the engine and the routes of a replica with all kinds of agents.
-    fn engine(&self, node: &Arc<Node>, clock: Clock) -> (Runs, Router) {
+    fn engine(&self, node: &Arc<Node>, log: Arc<dyn RunLog>, clock: Clock) -> (Runs, Router) {
         let agent = |is_resumable| Scripted {
             seed: self.plan.seed,
             node: Arc::clone(node),
@@ -236,7 +247,7 @@ impl World {
             .settings(Settings::default().with_lease(LEASE))
             .access(Arc::new(Tokens { is_shared: self.planted == Some(Planted::ShareRuns) }))
             .clock(clock)
-            .shared_log(Arc::clone(node) as _)
+            .shared_log(log)
             .build();
         let cards = [RESUMABLE, MORTAL].map(|name| Card::new(name).with_bearer());
         let cards = OwnCards::new(&runs, cards.into());
@@ -273,20 +284,14 @@ impl World {
         self.trace.note("world", || format!("clients are done: {is_over}"));
         faults.await.ok();
         let settled = tokio::time::timeout(SETTLE, async {
-            while !self.open_runs().is_empty() {
+            while !self.log.open_runs().is_empty() {
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
             // Agents of runs that have ended get ten seconds to leave.
             tokio::time::sleep(Duration::from_secs(15)).await;
         });
         settled.await.ok();
-        self.open_runs()
-    }
-
-    fn open_runs(&self) -> Vec<RunId> {
-        let all = self.shared.with(|server| server.all());
-        let is_open = all.into_iter().filter(|(state, _)| state.closed_at.is_none());
-        is_open.map(|(state, _)| state.meta.run_id).collect()
+        self.log.open_runs()
     }
 
     async fn suffer(self: &Arc<Self>) {
@@ -319,14 +324,14 @@ impl World {
             Fault::FailOver => {
                 let lag = i64::try_from(lasts.as_millis() / 8).unwrap_or_default();
                 let to = self.trace.now() - lag;
-                self.shared.with(|server| server.fail_over(to));
+                self.log.fail_over(to);
             }
             Fault::Vanish => {
                 let mut random = Random::new(self.plan.seed, &format!("vanish {:?}", incident.at));
-                let open = self.open_runs();
+                let open = self.log.open_runs();
                 if let Some(run) = open.get(random.place(open.len())) {
                     self.trace.note("world", || format!("{run} vanishes"));
-                    self.shared.with(|server| server.vanish(run));
+                    self.log.vanish(run);
                 }
             }
         }

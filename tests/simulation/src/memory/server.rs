@@ -6,7 +6,7 @@
 //!
 //! Faults that a test plants are here too: each takes away one rule that the checker must miss.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aqueduct_core::{BlockEvent, RunId, Timestamp};
@@ -15,37 +15,8 @@ use aqueduct_runlog::{
 };
 use futures_util::FutureExt as _;
 
-/// A fault that is put into a world on purpose, to show that the checker finds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Planted {
-    /// An owner that was taken over can still append.
-    SkipFence,
-    /// The agent of a run that has ended receives no cancel.
-    DropGoodbye,
-    /// The first event of a new owner gets the number of the last one of the old owner.
-    ReuseNumber,
-    /// A reply is acknowledged and thrown away.
-    LoseReply,
-    /// An append whose acknowledgement was lost is stored once more when it is tried again.
-    AppendTwice,
-    /// Every caller is the same principal.
-    ShareRuns,
-    /// A watcher that comes back over server-sent events is taken for one that has seen one event more.
-    ResumeLate,
-}
-
-/// A batch that was stored: who wrote it, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Write {
-    /// The run.
-    pub run: RunId,
-    /// The epoch of the writer.
-    pub epoch: u64,
-    /// The highest epoch that had been granted by then.
-    pub granted: u64,
-    /// The number of its last event.
-    pub last: u64,
-}
+use crate::facts::{LogFacts, Write};
+use crate::planted::Planted;
 
 /// The answer to an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,15 +55,8 @@ pub struct Server {
     planted: Option<Planted>,
     /// The head of a run when it was first taken over.
     taken_at: BTreeMap<RunId, u64>,
-    /// All batches that were stored.
-    pub writes: Vec<Write>,
-    /// Runs that lost something in a failover, and the epoch of the owner that can append it again; `None` if that owner is
-    /// not known to the log any more.
-    pub rolled_back: BTreeMap<RunId, Option<u64>>,
-    /// Runs that were lost as a whole.
-    pub vanished: BTreeSet<RunId>,
-    /// How often a lease was taken over.
-    pub takeovers: usize,
+    /// What happened to the runs.
+    pub facts: LogFacts,
 }
 
 /// The futures of the engine in memory are ready, but those that wait.
@@ -112,10 +76,7 @@ impl Server {
             granted: BTreeMap::new(),
             planted,
             taken_at: BTreeMap::new(),
-            writes: Vec::new(),
-            rolled_back: BTreeMap::new(),
-            vanished: BTreeSet::new(),
-            takeovers: 0,
+            facts: LogFacts::default(),
         }
     }
 
@@ -168,12 +129,19 @@ impl Server {
             return Ok((Lease { run_id: run.clone(), epoch: state.epoch }, state.head));
         }
         let lease = now(self.log.take_over(run, time, until))?;
-        self.takeovers += 1;
+        self.facts.take_over(run, state.head);
         self.taken_at.entry(run.clone()).or_insert(state.head);
         self.granted.insert(run.clone(), lease.epoch);
         self.nonces.insert(run.clone(), nonce);
         self.journal.push((at, Change::TakeOver(run.clone(), time, until, nonce)));
         Ok((lease, state.head))
+    }
+
+    /// Notes that the acknowledgements of a takeover were lost, if it happened.
+    pub fn take_over_unknown(&mut self, run: &RunId, nonce: u64) {
+        if self.nonces.get(run) == Some(&nonce) {
+            self.facts.unknown_takeovers.insert(run.clone());
+        }
     }
 
     /// Holds leases; returns those that are lost.
@@ -224,7 +192,7 @@ impl Server {
             |appended| appended.map_err(LogError::from),
         )?;
         let granted = self.granted.get(&lease.run_id).copied().unwrap_or_default();
-        self.writes.push(Write { run: lease.run_id.clone(), epoch: writer, granted, last: head });
+        self.facts.writes.push(Write { run: lease.run_id.clone(), epoch: writer, granted, last: head });
         self.journal.push((at, Change::Append(lease, rest, time)));
         Ok(Appended::Head(if events.is_empty() { head } else { head.max(last) }))
     }
@@ -306,11 +274,10 @@ impl Server {
             let run = &state.meta.run_id;
             match self.state(run) {
                 Ok(now) if now.head < state.head || now.epoch < state.epoch => {
-                    let owner = (now.epoch == state.epoch).then_some(state.epoch);
-                    self.rolled_back.insert(run.clone(), owner);
+                    self.facts.lose(run, state.head, now.epoch < state.epoch);
                 }
                 Ok(_) => {}
-                Err(_) => drop(self.vanished.insert(run.clone())),
+                Err(_) => drop(self.facts.vanished.insert(run.clone())),
             }
         }
     }
@@ -329,7 +296,7 @@ impl Server {
                 Change::Renew(..) | Change::Expire(..) => true,
             })
             .collect();
-        self.vanished.insert(run.clone());
+        self.facts.vanished.insert(run.clone());
         self.replay(kept);
     }
 

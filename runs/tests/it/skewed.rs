@@ -91,11 +91,12 @@ async fn run(replica: &Replica, id: &str) {
 async fn the_runs_of_a_thread_have_the_order_in_which_replicas_opened_them() {
     let log = Arc::new(MemoryLog::default());
     let (fast, slow) = (replica(&log, 900), replica(&log, 0));
-    run(&fast, "r1").await;
-    run(&slow, "r2").await;
-    run(&slow, "r3").await;
-    run(&fast, "r4").await;
-    assert_eq!(listed(&log, "t").await, ["r1", "r2", "r3", "r4"].map(RunId::from));
+    // Against the order of their ids, by which the log lists runs of the same time.
+    run(&fast, "d").await;
+    run(&slow, "c").await;
+    run(&slow, "b").await;
+    run(&fast, "a").await;
+    assert_eq!(listed(&log, "t").await, ["d", "c", "b", "a"].map(RunId::from));
 }
 
 /// A clock that is wrong by more than a lease is not followed: the time of a run would be wrong in the whole fleet.

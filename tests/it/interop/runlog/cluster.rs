@@ -73,6 +73,28 @@ fn answer(from: &mut BufReader<TcpStream>, question: &str) -> String {
     }
 }
 
+/// Waits until the answer to a line has that text.
+pub(super) fn until(server: &Server, line: &str, text: &str) {
+    while !ask(server, line).contains(text) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until the replica has acknowledged everything that the leader has. Redis acknowledges a write before its replicas have
+/// it: an owner appends lost events again, but a run that no replica has is gone.
+pub(super) fn until_replicated(leader: &Server) {
+    let is_equal = |info: &str| {
+        let number = |key: &str| {
+            let rest = info.split_once(key)?.1;
+            rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse::<u64>().ok()
+        };
+        number("master_repl_offset:").is_some_and(|held| number(",offset=") == Some(held))
+    };
+    while !is_equal(&ask(leader, "INFO replication")) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[tokio::test]
 async fn a_cluster_conforms() {
     let cluster = Cluster::start();
@@ -149,9 +171,7 @@ async fn runs_go_on_at_the_replica_of_a_node_that_dies() {
         ask(node, "CONFIG SET cluster-node-timeout 1000");
     }
     ask(&replica, &format!("CLUSTER REPLICATE {id}"));
-    while !ask(&cluster.nodes[dying], "INFO replication").contains("state=online") {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until(&cluster.nodes[dying], "INFO replication", "state=online");
     let lease = writer.open(meta("mover"), HELD).await.unwrap();
     let follow = Follow::new(other as Arc<dyn RunLog>, RunId::from("mover"), 0);
     let watcher = tokio::spawn(follow.map(|event| said(&event.unwrap().event)).collect::<Vec<_>>());
@@ -159,6 +179,7 @@ async fn runs_go_on_at_the_replica_of_a_node_that_dies() {
         let head = writer.append(&lease, vec![say("writer", number)], Timestamp(5)).await.unwrap();
         assert_eq!(head, number);
         if number == 100 {
+            until_replicated(&cluster.nodes[dying]);
             drop(cluster.nodes.remove(dying));
         }
     }

@@ -8,7 +8,7 @@ use aqueduct_runlog::testing::meta;
 use aqueduct_runlog::{Follow, RedisConfig, RedisLog, RunLog};
 use futures_util::StreamExt as _;
 
-use super::cluster::ask;
+use super::cluster::{until, until_replicated};
 use super::server::Server;
 use super::{HELD, end, said, say};
 
@@ -18,28 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn log(url: &str, service: &str) -> RedisLog {
     let (sentinel, patience) = (Some(service.to_owned()), PATIENCE);
     RedisLog::new(&RedisConfig { sentinel, patience, ..RedisConfig::new(url) }).unwrap()
-}
-
-/// Waits until the answer to a line has that text.
-fn until(server: &Server, line: &str, text: &str) {
-    while !ask(server, line).contains(text) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Waits until the replica has acknowledged everything that the leader has. Redis acknowledges a write before its replicas have
-/// it: what a leader takes with it is lost, and no log can bring it back.
-fn until_replicated(leader: &Server) {
-    let is_equal = |info: &str| {
-        let number = |key: &str| {
-            let rest = info.split_once(key)?.1;
-            rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse::<u64>().ok()
-        };
-        number("master_repl_offset:").is_some_and(|held| number(",offset=") == Some(held))
-    };
-    while !is_equal(&ask(leader, "INFO replication")) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -67,7 +67,9 @@ impl RedisLog {
         let call = call.arg(lease.epoch).arg(place);
         let mut reply: Reply = self.shared.link.script(&self.shared.scripts.controls, &call).await?;
         if reply.word != "ok" {
-            return Err(reply.refusal(run, lease.epoch));
+            let error = reply.refusal(run, lease.epoch);
+            self.note_loss(lease, &error);
+            return Err(error);
         }
         let messages: Vec<Vec<u8>> = reply.next()?;
         Ok(messages.into_iter().map(Bytes::from).collect())

@@ -96,7 +96,7 @@ impl RedisLog {
         self.list_leases(&only(held), until).await?;
         let lost = only(lost);
         for lease in &lost {
-            self.writers.remove(lease);
+            self.writers.lose(lease);
         }
         Ok(lost)
     }
@@ -128,27 +128,48 @@ impl RedisLog {
         self.shared.link.script(&self.shared.scripts.renew, &call).await
     }
 
-    /// Appends the last events of ended runs again, if a connection was lost since the last check and the server came back without
-    /// them, and lists the ends again. Without the end, the run would be open, and possibly in no list of leases: no replica
-    /// would end it.
-    pub(super) async fn restore_ends(&self) -> Result<(), LogError> {
-        let broken = self.shared.link.broken();
-        if self.checked.load(Ordering::Relaxed) == broken {
+    /// Removes the writer of a lease, if `error` says that the lease is lost.
+    pub(super) fn note_loss(&self, lease: &Lease, error: &LogError) {
+        if matches!(error, LogError::Fenced { .. } | LogError::NotFound(_)) {
+            self.writers.lose(lease);
+        }
+    }
+
+    /// Corrects what a failover may have undone, if a connection or a lease was lost since the last time: ends of runs, and the
+    /// entries of open runs in the list of leases. A run that is open and in no list would be ended by no replica.
+    pub(super) async fn restore_runs(&self) -> Result<(), LogError> {
+        let losses = self.shared.link.broken() + self.writers.losses();
+        if self.checked.load(Ordering::Relaxed) == losses {
             return Ok(());
         }
+        self.restore_ends().await?;
+        self.restore_leases().await?;
+        self.checked.store(losses, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Lists the runs again that are open and whose leases this process lost: the failover that lost the takeover may have lost
+    /// the entry of the run, too.
+    async fn restore_leases(&self) -> Result<(), LogError> {
+        let states = self.read_states(&self.writers.lost()).await?;
+        let open = states.into_iter().flatten().filter(|state| state.closed_at.is_none());
+        self.relist(&open.collect::<Vec<_>>()).await
+    }
+
+    /// Appends the last events of ended runs again, if the server came back without them, and lists the ends again.
+    async fn restore_ends(&self) -> Result<(), LogError> {
         let ended = self.writers.ended();
         let runs: Vec<RunId> = ended.iter().map(|ended| ended.lease.run_id.clone()).collect();
         for (ended, state) in ended.iter().zip(self.read_states(&runs).await?) {
             match state {
                 // The takeover was lost, or another replica has taken the run over since.
                 Some(state) if state.closed_at.is_none() && state.epoch != ended.lease.epoch => {
-                    self.relist(&state).await?;
+                    self.relist(&[state]).await?;
                 }
-                Some(state) => self.restore_end(ended, &state).await?,
+                Some(state) => self.restore_end(ended, state).await?,
                 None => {}
             }
         }
-        self.checked.store(broken, Ordering::Relaxed);
         Ok(())
     }
 
@@ -156,7 +177,7 @@ impl RedisLog {
     async fn restore_end(
         &self,
         Ended { lease, writer, .. }: &Ended,
-        state: &RunState,
+        state: RunState,
     ) -> Result<(), LogError> {
         let writer = writer.lock().await;
         if state.closed_at.is_none() {
@@ -164,7 +185,7 @@ impl RedisLog {
             match writer.restore(&self.shared, state.head, deadline).await {
                 Ok(()) => {}
                 // The events are lost for good: a replica that takes the run over ends it.
-                Err(LogError::Lost { .. }) => return self.relist(state).await,
+                Err(LogError::Lost { .. }) => return self.relist(&[state]).await,
                 Err(LogError::Fenced { .. } | LogError::Closed(_) | LogError::NotFound(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }

@@ -91,15 +91,20 @@ impl RedisLog {
         self.do_all(&[ended, kept, Cmd::zrem(self.shared.keys.leases(), run.as_str())]).await?;
         let states = self.read_states(std::slice::from_ref(run)).await?;
         match states.into_iter().next().flatten().filter(|state| state.closed_at.is_none()) {
-            Some(state) => self.relist(&state).await,
+            Some(state) => self.relist(&[state]).await,
             None => Ok(()),
         }
     }
 
-    /// Lists an open run as open.
-    pub(super) async fn relist(&self, state: &RunState) -> Result<(), LogError> {
-        let lease = Lease { run_id: state.meta.run_id.clone(), epoch: state.epoch };
-        self.list_leases(&[lease], state.lease_until).await
+    /// Lists open runs as open.
+    pub(super) async fn relist(&self, states: &[RunState]) -> Result<(), LogError> {
+        if states.is_empty() {
+            return Ok(());
+        }
+        let leases = self.shared.keys.leases();
+        let add = |state: &RunState| Cmd::zadd(&leases, state.meta.run_id.as_str(), state.lease_until.0);
+        let added = states.iter().map(add);
+        self.do_all(&added.chain([self.expire(leases.clone())]).collect::<Vec<_>>()).await
     }
 
     /// Runs commands and discards their answers.
@@ -211,7 +216,7 @@ impl RedisLog {
     async fn put_right(&self, state: RunState) -> Result<(), LogError> {
         match state.closed_at {
             Some(at) => self.list_end(&state.meta.run_id, at).await,
-            None => self.relist(&state).await,
+            None => self.relist(&[state]).await,
         }
     }
 

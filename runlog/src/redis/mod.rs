@@ -93,7 +93,7 @@ pub struct RedisLog {
     process: u64,
     /// The number of nonces.
     calls: AtomicU64,
-    /// The number of lost connections when the ends of runs were last checked.
+    /// The number of lost connections and leases when runs were last restored.
     checked: AtomicU64,
     /// The name of this process among the replicas that share the log.
     replica: String,
@@ -180,9 +180,7 @@ impl RedisLog {
                 Ok(head)
             }
             Err(error) => {
-                if matches!(error, LogError::Fenced { .. } | LogError::NotFound(_)) {
-                    self.writers.remove(&lease);
-                }
+                self.note_loss(&lease, &error);
                 Err(Refused::new(error, events))
             }
         }
@@ -202,10 +200,9 @@ impl RedisLog {
     /// Stores a note by the writer of the lease. The writer keeps the note, and writes it again if the
     /// server loses it.
     async fn annotate_run(&self, lease: Lease, note: Note) -> Result<(), LogError> {
-        match self.writers.get(&lease) {
-            Some(writer) => writer.lock().await.annotate(&self.shared, &note).await,
-            None => Err(self.why_lost(lease).await),
-        }
+        let Some(writer) = self.writers.get(&lease) else { return Err(self.why_lost(lease).await) };
+        let annotated = writer.lock().await.annotate(&self.shared, &note).await;
+        annotated.inspect_err(|error| self.note_loss(&lease, error))
     }
 
     /// Reads the input from the hash of the run. Reads the field `id`, too, to distinguish a run without

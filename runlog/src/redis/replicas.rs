@@ -54,7 +54,7 @@ impl RedisLog {
             // The first heartbeat, or the server lost its data: check at once which runs are gone.
             self.hub.refresh_all();
         }
-        self.restore_ends().await?;
+        self.restore_runs().await?;
         if since.elapsed() < silence {
             return Ok(0);
         }

@@ -73,6 +73,10 @@ struct Writers {
     ended: VecDeque<Ended>,
     /// The bytes in the windows of ended writers.
     ended_bytes: usize,
+    /// Runs whose leases were lost in the last [`WINDOW`], and when.
+    lost: VecDeque<(Instant, RunId)>,
+    /// The number of leases that were ever lost.
+    losses: u64,
 }
 
 pub(super) type SharedRunWriter = Arc<tokio::sync::Mutex<RunWriter>>;
@@ -99,9 +103,12 @@ impl Writers {
         self.open.get(&lease.run_id).filter(|open| open.lease == *lease)
     }
 
-    /// Removes ended writers that are too old or have too many bytes.
+    /// Removes ended writers that are too old or have too many bytes, and lost runs that are too old.
     fn trim(&mut self) {
         let oldest = Instant::now().checked_sub(WINDOW);
+        while self.lost.front().is_some_and(|(at, _)| Some(*at) < oldest) {
+            self.lost.pop_front();
+        }
         while self.ended_bytes > ENDED_BYTES
             || self.ended.front().is_some_and(|ended| Some(ended.at) < oldest)
         {
@@ -167,6 +174,28 @@ impl RunWriters {
         all.ended_bytes += bytes;
         all.ended.push_back(Ended { at: Instant::now(), bytes, lease: lease.clone(), writer });
         all.trim();
+    }
+
+    /// Removes the writer of a lost lease, and keeps the id of the run for [`WINDOW`].
+    pub(super) fn lose(&self, lease: &Lease) {
+        if self.remove(lease).is_some() {
+            let mut all = self.all();
+            all.lost.push_back((Instant::now(), lease.run_id.clone()));
+            all.losses += 1;
+            all.trim();
+        }
+    }
+
+    /// Returns the runs whose leases were lost in the last [`WINDOW`].
+    pub(super) fn lost(&self) -> Vec<RunId> {
+        let mut all = self.all();
+        all.trim();
+        all.lost.iter().map(|(_, run)| run.clone()).collect()
+    }
+
+    /// Returns the number of leases that were ever lost.
+    pub(super) fn losses(&self) -> u64 {
+        self.all().losses
     }
 
     /// Returns the writers whose run ended in the last [`WINDOW`].

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use aqueduct_core::{BlockEvent, Timestamp};
 use aqueduct_runlog::testing::{conform, conform_shared, events, meta};
-use aqueduct_runlog::{Control, Lease, LogLimits, RedisLog, RunLog, RunQuery, RunState};
+use aqueduct_runlog::{Control, Lease, LogLimits, Note, RedisLog, RunLog, RunQuery, RunState};
 use aqueduct_tests_simulation::node::{Node, Status, Weather};
 use aqueduct_tests_simulation::random::Random;
 use aqueduct_tests_simulation::redis::Redis;
 use aqueduct_tests_simulation::trace::Trace;
+use serde_json::json;
 
 /// The time at which the server begins.
 const EPOCH: i64 = 1_000_000;
@@ -84,8 +85,9 @@ async fn an_end_that_a_failover_lost_is_appended_again_by_its_owner() {
     assert_eq!(b.expire(LATER).await.unwrap(), 1, "the list of ended runs has it again");
 }
 
-/// Takes a run over and ends it, loses both in a failover `after` the end was sent, and returns `true` if the run is found.
-async fn is_found_after_a_failover(after: Duration) -> bool {
+/// Opens a run at `a`, takes it over and ends it at `b`, and loses both in a failover `after` the end was sent. Returns the time of
+/// the failover, too.
+async fn lose_takeover_and_end(after: Duration) -> (Redis, i64, [Arc<RedisLog>; 2], Lease) {
     let trace = Trace::new(false);
     let redis = Redis::new(EPOCH, trace.clone(), None);
     let [a, b] = [("a", 0), ("b", 30)].map(|(name, delay)| {
@@ -101,15 +103,57 @@ async fn is_found_after_a_failover(after: Duration) -> bool {
     });
     tokio::time::sleep(after).await;
     redis.fail_over(before);
+    let failover = trace.now();
     ending.await.unwrap();
-    b.beat(SILENCE).await.unwrap();
-    !lapsed(&a).await.is_empty()
+    (redis, failover, [a, b], lease)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_run_whose_takeover_and_end_a_failover_lost_is_found_whenever_that_was() {
     for millis in 0..250 {
-        assert!(is_found_after_a_failover(Duration::from_millis(millis)).await, "{millis} ms after the end");
+        let (_, _, [a, b], _) = lose_takeover_and_end(Duration::from_millis(millis)).await;
+        b.beat(SILENCE).await.unwrap();
+        assert_eq!(lapsed(&a).await.len(), 1, "{millis} ms after the end");
+    }
+}
+
+/// How a replica learns that its lease is lost.
+#[derive(Debug, Clone, Copy)]
+enum Loss {
+    Append,
+    Note,
+    Renewal,
+}
+
+/// Returns whether the run is listed before the replica that took it over learns of its loss, and after that. The replica that
+/// listed the run again is gone; a second failover loses that and the takeover, and keeps what the server had `kept` after the first.
+async fn is_found_after_two_failovers(kept: i64, loss: Loss) -> [bool; 2] {
+    let (redis, failover, [a, b], lease) = lose_takeover_and_end(Duration::from_millis(100)).await;
+    b.beat(SILENCE).await.unwrap();
+    drop(b);
+    let taken = a.take_over(&lease.run_id, LATER, Timestamp(LATER.0 + 3_000)).await.unwrap();
+    redis.fail_over(failover + kept);
+    let is_listed = !lapsed(&a).await.is_empty();
+    let is_lost = match loss {
+        Loss::Append => a.append(&taken, events(1), LATER).await.is_err(),
+        Loss::Note => a.annotate(&taken, Note::Input(json!({}).into())).await.is_err(),
+        Loss::Renewal => !a.renew(vec![taken], LATER).await.unwrap().is_empty(),
+    };
+    assert!(is_lost, "{loss:?}, {kept} ms");
+    a.beat(SILENCE).await.unwrap();
+    [is_listed, !lapsed(&a).await.is_empty()]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_a_second_failover_left_in_no_list_is_found() {
+    for loss in [Loss::Append, Loss::Note, Loss::Renewal] {
+        let mut unlisted = 0;
+        for kept in (0..200).step_by(5) {
+            let [before, after] = is_found_after_two_failovers(kept, loss).await;
+            unlisted += usize::from(!before);
+            assert!(after, "{loss:?}, {kept} ms");
+        }
+        assert!(unlisted > 0, "{loss:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads the configured certificates and keys from their files: once for the port, once per agent.
+//! Reads the configured certificates and keys from their files: once for the port, once per agent and issuer.
 //!
 //! Files are read when a gateway starts, when its configuration is reloaded and when an agent is built. A file
 //! that cannot be read or parsed is an error with its path.
@@ -28,19 +28,27 @@ pub(crate) fn of_client(files: Option<&config::ClientTls>) -> Result<ClientTls, 
 }
 
 /// Returns the files of an agent that are read when it is built: certificates, their keys, and `card_keys`.
-pub(crate) fn files_of(agent: &config::Agent) -> impl Iterator<Item = &PathBuf> {
-    let tls = agent.tls.iter().flat_map(|tls| {
-        let (chain, key) = tls.identity.as_ref().map(|(chain, key)| (chain, key)).unzip();
-        [tls.ca.as_ref(), chain, key].into_iter().flatten()
-    });
-    tls.chain(&agent.card_keys)
+pub(crate) fn files_of_agent(agent: &config::Agent) -> impl Iterator<Item = &PathBuf> {
+    files_of_client(agent.tls.as_ref()).chain(&agent.card_keys)
 }
 
-/// Returns a hash of the content of [`files_of`]; files that cannot be read count as empty. A reload compares it, to
-/// rebuild agents whose files have changed under the same names. Not stable between builds.
-pub(crate) fn fingerprint(agent: &config::Agent) -> u64 {
+/// Returns the files of an issuer: certificates and their keys, which are read when it is built, and `keys_file`.
+pub(crate) fn files_of_issuer(issuer: &config::Issuer) -> impl Iterator<Item = &PathBuf> {
+    files_of_client(issuer.tls.as_ref()).chain(&issuer.keys_file)
+}
+
+fn files_of_client(tls: Option<&config::ClientTls>) -> impl Iterator<Item = &PathBuf> {
+    tls.into_iter().flat_map(|tls| {
+        let (chain, key) = tls.identity.as_ref().map(|(chain, key)| (chain, key)).unzip();
+        [tls.ca.as_ref(), chain, key].into_iter().flatten()
+    })
+}
+
+/// Returns a hash of the content of files; files that cannot be read count as empty. A reload compares it, to rebuild what was
+/// built from files that have changed under the same names. Not stable between builds.
+pub(crate) fn fingerprint<'f>(files: impl Iterator<Item = &'f PathBuf>) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for file in files_of(agent) {
+    for file in files {
         std::fs::read(file).unwrap_or_default().hash(&mut hasher);
     }
     hasher.finish()

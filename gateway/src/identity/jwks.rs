@@ -67,10 +67,18 @@ enum Source {
     Discovery(String),
 }
 
+/// The client that fetches documents, and the fingerprint of the issuer's files before they were read.
+#[derive(Debug, Clone)]
+struct Access {
+    client: Client,
+    files: u64,
+}
+
 /// The keys of one issuer, and when to fetch them again.
 pub(super) struct KeyStore {
     source: Source,
-    client: Client,
+    /// Replaced by a reload that finds other content in the files.
+    access: RwLock<Access>,
     refresh: Duration,
     /// Read by every verification; written by a fetch that succeeded.
     keys: RwLock<Vec<Arc<VerifyingKey>>>,
@@ -122,6 +130,7 @@ impl KeyStore {
                 Source::Discovery(format!("{base}/.well-known/openid-configuration"))
             }
         };
+        let files = tls::fingerprint(tls::files_of_issuer(config));
         let client = Client::new(ClientConfig {
             limits: ClientLimits { body_bytes: DOCUMENT, ..ClientLimits::default() },
             timeouts: ClientTimeouts {
@@ -133,8 +142,30 @@ impl KeyStore {
             tls: tls::of_client(config.tls.as_ref()).context("tls")?,
             ..ClientConfig::default()
         })?;
+        let access = RwLock::new(Access { client, files });
         let (keys, fetched) = (RwLock::default(), Mutex::default());
-        Ok(Self { source, client, refresh: config.refresh, keys, fetched })
+        Ok(Self { source, access, refresh: config.refresh, keys, fetched })
+    }
+
+    fn access(&self) -> Access {
+        self.access.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the client of `renewed`, a store of the same configuration, if the files have other content than before. Returns
+    /// `true` if so: the keys must be fetched again.
+    pub(super) fn renew(&self, renewed: &Self) -> bool {
+        let renewed = renewed.access();
+        let mut access = self.access.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut access.files, renewed.files) != renewed.files && {
+            access.client = renewed.client;
+            true
+        }
+    }
+
+    /// Fetches the keys although a pause after a failure is not over: its reason may have been a file that was renewed.
+    pub(super) async fn refresh_without_pause(&self) {
+        self.fetched.lock().await.next = None;
+        self.refresh().await;
     }
 
     /// Returns the keys that may have signed a token with that key id and algorithm; all keys of the algorithm if the
@@ -227,7 +258,7 @@ impl KeyStore {
     /// Reads a document of at most [`DOCUMENT`] bytes. Redirects are not followed.
     async fn get(&self, url: &str) -> anyhow::Result<Bytes> {
         let request = Request::get(url).header("accept", "application/json").body(Bytes::new())?;
-        let response = self.client.request(request).await?;
+        let response = self.access().client.request(request).await?;
         anyhow::ensure!(response.status().is_success(), "{url} answers {}", response.status());
         Ok(response.into_body())
     }

@@ -114,6 +114,15 @@ impl Issuer {
         self.keys.refresh().await;
     }
 
+    /// Fetches the keys beside the caller if files of the issuer have other content than before: its keys, or the certificates
+    /// with which they are fetched. `renewed` is an issuer of the same configuration that was built from them.
+    fn renew(self: &Arc<Self>, renewed: &Self) {
+        if self.keys.renew(&renewed.keys) {
+            let issuer = Arc::clone(self);
+            tokio::spawn(async move { issuer.keys.refresh_without_pause().await });
+        }
+    }
+
     /// Verifies a token with the cached keys.
     ///
     /// A token that was verified before costs one hash and one look-up, plus the checks that can change: revocation and
@@ -322,12 +331,16 @@ impl Issuers {
         all.into_iter().find(|issuer| issuer.made(&claims))
     }
 
-    /// Takes over the issuers of `before` whose configuration is unchanged, with their keys; drops the others.
+    /// Takes over the issuers of `before` whose configuration is unchanged, with their keys; drops the others. Their files are
+    /// read again.
     pub(super) fn replace(&self, before: &Self) {
         let mut now = self.0.write().unwrap_or_else(PoisonError::into_inner);
         for old in before.all() {
             match now.iter_mut().find(|issuer| old.is(&issuer.name, &issuer.config)) {
-                Some(issuer) => *issuer = old,
+                Some(issuer) => {
+                    old.renew(issuer);
+                    *issuer = old;
+                }
                 None => old.drop_all(),
             }
         }

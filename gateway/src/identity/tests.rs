@@ -358,6 +358,31 @@ async fn an_issuer_whose_configuration_is_unchanged_keeps_its_keys_in_a_reload()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reload_reads_the_keys_file_again_also_within_the_pause_after_a_failure() {
+    let (old, new) = (Key::new("old"), Key::new("new"));
+    let keys = KeysFile::new(&[&old]);
+    let before = keys.identities();
+    let token = old.token("ann");
+    let ann = before.authenticate(&with_token(&token)).await.unwrap();
+    let reload = |before: &Identities| {
+        let mut after = keys.identities();
+        after.replace(before);
+        after
+    };
+    let unchanged = reload(&before);
+    advance(Duration::from_mins(1)).await;
+    assert!(!ann.revoked.is_cancelled(), "the issuer still publishes the key");
+    std::fs::write(keys.path(), "no keys").unwrap();
+    assert!(checked(&unchanged, &new.token("bob")).contains("no key with that id"));
+    fetched(&unchanged, &new.token("bob")).await;
+    keys.show(&[&new]);
+    let renewed = reload(&unchanged);
+    advance(MILLISECOND).await;
+    assert!(ann.revoked.is_cancelled(), "the key of the identity is withdrawn");
+    assert_eq!(checked(&renewed, &new.token("bob")), "corp|bob");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_identity_is_revoked_with_the_key_that_proved_it() {
     let (old, new) = (Key::new("old"), Key::new("new"));
     let keys = KeysFile::new(&[&old]);

@@ -121,8 +121,9 @@ impl Origin {
     fn stamps_of(&self, config: &Config) -> BTreeMap<PathBuf, Stamp> {
         let server = config.server.tls.iter();
         let server = server.flat_map(|tls| [Some(&tls.certificate), Some(&tls.key), tls.client_ca.as_ref()]);
-        let agents = config.agents.values().flat_map(tls::files_of);
-        let files = [Some(&self.file)].into_iter().chain(server).flatten().chain(agents);
+        let agents = config.agents.values().flat_map(tls::files_of_agent);
+        let issuers = config.issuers.values().flat_map(tls::files_of_issuer);
+        let files = [Some(&self.file)].into_iter().chain(server).flatten().chain(agents).chain(issuers);
         files.map(|file| (file.clone(), stamp(file))).collect()
     }
 }

@@ -118,7 +118,7 @@ pub(super) fn build(
     // Two passes: first agents of all other kinds, then fan-outs, which hold the sources of agents built before.
     for last in [false, true] {
         for (name, agent) in config.agents.iter().filter(|(_, agent)| is_fan_out(agent) == last) {
-            let files = tls::fingerprint(agent);
+            let files = tls::fingerprint(tls::files_of_agent(agent));
             let is_same = |entry: &&Arc<AgentEntry>| entry.config == *agent && entry.files == files;
             let kept = before.get(name).filter(is_same).filter(|_| !is_read_anew(agent));
             let entry = match kept {
@@ -206,7 +206,7 @@ fn entry(
         description,
         card,
         config: agent.clone(),
-        files: tls::fingerprint(agent),
+        files: tls::fingerprint(tls::files_of_agent(agent)),
         a2a,
         remote,
         runs,

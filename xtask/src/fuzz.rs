@@ -32,6 +32,9 @@ pub(crate) struct Fuzzing {
     /// Targets that libFuzzer runs side by side
     #[arg(long, default_value_t = 1)]
     jobs: usize,
+    /// Where the changes come from: the same seed gives the same ones [default: libFuzzer chooses, the runner of our own takes 0]
+    #[arg(long)]
+    seed: Option<u64>,
     /// Uses the runner of our own, although there is a C++ compiler
     #[arg(long)]
     own: bool,
@@ -43,13 +46,13 @@ pub(crate) struct Fuzzing {
 impl Fuzzing {
     /// Returns the options of CI.
     fn of_ci() -> Self {
-        Self { target: None, seconds: CI, jobs: 1, own: true, input: None }
+        Self { target: None, seconds: CI, jobs: 1, seed: None, own: true, input: None }
     }
 
     /// Returns the options of the nightly run.
     pub(crate) fn of_the_night() -> Self {
         let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { target: None, seconds: NIGHT, jobs, own: false, input: None }
+        Self { target: None, seconds: NIGHT, jobs, seed: None, own: false, input: None }
     }
 }
 
@@ -73,7 +76,8 @@ pub(crate) fn run(project: &Project, fuzzing: &Fuzzing) -> Result<()> {
                 "    no C++ compiler (`c++`), so libFuzzer cannot be built: changes are made without feedback"
             );
         }
-        return own.args(["--seconds".to_owned(), fuzzing.seconds.to_string()]).run();
+        let seed = fuzzing.seed.unwrap_or_default();
+        return own.args([format!("--seconds={}", fuzzing.seconds), format!("--seed={seed}")]).run();
     }
-    libfuzzer::run(project, own, fuzzing.seconds, fuzzing.jobs)
+    libfuzzer::run(project, own, fuzzing)
 }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use super::Fuzzing;
 use crate::invocation::{Invocation, Priority};
 use crate::project::Project;
 
@@ -69,9 +70,9 @@ fn table(tallies: &mut [Tally]) -> String {
     )
 }
 
-/// Runs targets for `seconds` each, `jobs` of them side by side. `own` is our own runner, which lists the targets and writes
-/// their seeds.
-pub(super) fn run(project: &Project, own: Invocation, seconds: u64, jobs: usize) -> Result<()> {
+/// Runs the chosen targets, several side by side. `own` is our own runner with the choice: it lists the targets and writes their
+/// seeds.
+pub(super) fn run(project: &Project, own: Invocation, fuzzing: &Fuzzing) -> Result<()> {
     let folder = project.metadata()?.target_directory()?.join("fuzz");
     let program = build(project, &folder)?;
     let targets = own.clone().args(["--list"]).output()?;
@@ -81,7 +82,7 @@ pub(super) fn run(project: &Project, own: Invocation, seconds: u64, jobs: usize)
         loop {
             let name = next.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(name) = name else { return };
-            let tally = lead(project, &folder, &program, name, seconds);
+            let tally = lead(project, (&folder, &program), name, fuzzing);
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             match tally {
                 Ok(tally) => {
@@ -96,7 +97,7 @@ pub(super) fn run(project: &Project, own: Invocation, seconds: u64, jobs: usize)
             }
         }
     };
-    std::thread::scope(|scope| (0..jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
+    std::thread::scope(|scope| (0..fuzzing.jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
     let (mut tallies, failed) = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     print!("\n{}", table(&mut tallies));
     ensure!(failed.is_empty(), "these targets fail: {}", failed.join(", "));
@@ -124,7 +125,12 @@ fn build(project: &Project, folder: &Path) -> Result<PathBuf> {
 }
 
 /// Runs one target, and returns what it has done.
-fn lead(project: &Project, folder: &Path, program: &Path, name: &str, seconds: u64) -> Result<Tally> {
+fn lead(
+    project: &Project,
+    (folder, program): (&Path, &Path),
+    name: &str,
+    fuzzing: &Fuzzing,
+) -> Result<Tally> {
     let (learnt, seeds) = (folder.join("corpus").join(name), folder.join(SEEDS));
     std::fs::create_dir_all(&learnt).with_context(|| format!("cannot make {}", learnt.display()))?;
     let log = folder.join(format!("{name}.log"));
@@ -133,7 +139,9 @@ fn lead(project: &Project, folder: &Path, program: &Path, name: &str, seconds: u
         .args([learnt.to_string_lossy(), seeds.join(name).to_string_lossy()])
         .args([
             format!("-dict={}", seeds.join(format!("{name}.dict")).display()),
-            format!("-max_total_time={seconds}"),
+            format!("-max_total_time={}", fuzzing.seconds),
+            // libFuzzer chooses a seed if this is 0.
+            format!("-seed={}", fuzzing.seed.unwrap_or_default()),
             format!("-max_len={LONGEST}"),
             "-print_final_stats=1".to_owned(),
             format!("-artifact_prefix={}/crash-{name}-", folder.display()),

@@ -5,6 +5,7 @@
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long something may take to be shown.
@@ -13,6 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Terminal {
     child: Child,
     shown: Arc<Mutex<String>>,
+    /// Ends with the output of the terminal, once all of it is in `shown`.
+    reader: JoinHandle<()>,
 }
 
 impl Terminal {
@@ -33,7 +36,7 @@ impl Terminal {
         let mut stdout = child.stdout.take().unwrap();
         let shown = Arc::new(Mutex::new(String::new()));
         let into = Arc::clone(&shown);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut chunk = [0; 4096];
             while let Ok(length) = stdout.read(&mut chunk) {
                 if length == 0 {
@@ -42,7 +45,7 @@ impl Terminal {
                 into.lock().unwrap().push_str(&String::from_utf8_lossy(&chunk[..length]));
             }
         });
-        Self { child, shown }
+        Self { child, shown, reader }
     }
 
     fn keys(&mut self, keys: &str) {
@@ -54,28 +57,30 @@ impl Terminal {
     /// Waits until the terminal has shown something `times` times, and gives all of it.
     #[track_caller]
     fn until(&self, words: &str, times: usize) -> String {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let shown = self.shown.lock().unwrap().clone();
-            if shown.matches(words).count() >= times {
-                return shown;
-            }
-            assert!(Instant::now() < end, "{words:?} was never shown {times} times: {shown:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        self.wait(&format!("{words:?}, {times} times"), |shown| shown.matches(words).count() >= times)
     }
 
     /// Waits until the terminal has shown a prompt after `words`. Between two prompts the terminal reads lines: Ctrl-D ends
     /// a line there, which leaves nothing for the prompt.
     #[track_caller]
     fn until_prompt_after(&self, words: &str) {
+        self.wait(&format!("a prompt after {words:?}"), |shown| {
+            shown.rsplit_once(words).is_some_and(|(_, rest)| rest.contains("> "))
+        });
+    }
+
+    /// Waits until `is_there` holds for all that the terminal has shown, and gives it. A program that has ended shows nothing more.
+    #[track_caller]
+    fn wait(&self, wanted: &str, is_there: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
+            let has_ended = self.reader.is_finished();
             let shown = self.shown.lock().unwrap().clone();
-            if shown.rsplit_once(words).is_some_and(|(_, rest)| rest.contains("> ")) {
-                return;
+            if is_there(&shown) {
+                return shown;
             }
-            assert!(Instant::now() < end, "no prompt was shown after {words:?}: {shown:?}");
+            assert!(!has_ended, "the program ended without {wanted}: {shown:?}");
+            assert!(Instant::now() < end, "the terminal never showed {wanted}: {shown:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -85,6 +90,8 @@ impl Terminal {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
+                // What was shown last may still be in the pipe.
+                self.reader.join().unwrap();
                 let shown = self.shown.lock().unwrap().clone();
                 assert_eq!(status.code(), Some(code), "{shown:?}");
                 return shown;

@@ -23,9 +23,8 @@ use crate::remote::{Connection, describe_refusal};
 /// The largest number of pages that are searched. Newer tasks come first.
 const PAGES: usize = 50;
 
-/// Attempts at a takeover: the agent may be away, or about to start the task. After a cut connection there is one
-/// attempt: the agent that received the message is up.
-pub(super) const TRIES: u32 = 5;
+/// Attempts of a search: the agent may be away, or about to start the task, and what cut a response may cut the list, too.
+const TRIES: u32 = 5;
 
 /// How long one page may take: a frontend waits.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,38 +47,35 @@ pub(super) fn can_find(card: &ResolvedCard) -> bool {
     card.endpoint.version == Version::V1 && card.endpoint.binding != Binding::Grpc
 }
 
-/// Returns the task, or the reason why it was not found.
+/// Returns the task, or the reason why it was not found. `listing` is the list that takeovers share.
 pub(super) async fn find(
     connection: &Connection,
     card: &ResolvedCard,
     context: &dyn CallContext,
     sent: &SentMessage,
-    (tries, listing): (u32, Option<&Listing>),
+    listing: Option<&Listing>,
 ) -> Result<TaskRef, String> {
     if !can_find(card) {
         return Err("the agent does not list its tasks".to_owned());
     }
     let mut reason = "the agent did not answer".to_owned();
-    let found = tokio::time::timeout(
-        FIND_TIMEOUT,
-        search(connection, card, context, sent, (tries, listing), &mut reason),
-    )
-    .await;
+    let search = search(connection, card, context, sent, listing, &mut reason);
+    let found = tokio::time::timeout(FIND_TIMEOUT, search).await;
     found.unwrap_or_else(|_| Err(format!("the task was not found within {FIND_TIMEOUT:?}: {reason}")))
 }
 
-/// Searches up to `tries` times. Keeps the reason of the last attempt in `reason`.
+/// Searches up to [`TRIES`] times. Keeps the reason of the last attempt in `reason`.
 async fn search(
     connection: &Connection,
     card: &ResolvedCard,
     context: &dyn CallContext,
     sent: &SentMessage,
-    (tries, listing): (u32, Option<&Listing>),
+    listing: Option<&Listing>,
     reason: &mut String,
 ) -> Result<TaskRef, String> {
     // A conversation has few tasks.
     let listing = listing.filter(|_| sent.context_id.is_empty());
-    for attempt in 0..tries {
+    for attempt in 0..TRIES {
         if attempt > 0 {
             tokio::time::sleep(PAUSE * 2_u32.saturating_pow(attempt - 1)).await;
         }

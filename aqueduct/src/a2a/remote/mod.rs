@@ -269,8 +269,8 @@ impl Shared {
         let Some(sent) = SentMessage::from_value(&checkpoint.0) else {
             return Err(lost("the checkpoint names neither a task nor a message".to_owned()));
         };
-        let how = (find::TRIES, Some(&self.listing));
-        let task = find::find(&self.connection, &card, context, &sent, how).await.map_err(lost)?;
+        let listing = Some(&self.listing);
+        let task = find::find(&self.connection, &card, context, &sent, listing).await.map_err(lost)?;
         Ok((card, Attachment { task, earlier: Vec::new() }, false))
     }
 

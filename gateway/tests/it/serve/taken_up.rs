@@ -222,16 +222,22 @@ async fn a_run_whose_task_was_not_named_is_found_by_its_message() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_is_cut_before_it_names_the_task_is_found_by_its_message() {
     let whole = folded(&uncut().await);
-    let (server, log) = (TaskServer::start(story()).await, Arc::new(MemoryLog::default()));
-    server.cut_answer();
-    let service = service(&server, &log);
-    let input = RunInput::prompt("t", "r", "hello");
-    let watcher = service.runs().start(&Caller::default(), "a", input).await.unwrap().events;
-    server.taken_up().await;
-    server.release(story().len());
-    let seen = collect(watcher).await;
-    assert_eq!(folded(&seen), whole, "{}", trace(&seen));
-    assert_eq!(server.asked()[..3], ["SendStreamingMessage", "ListTasks", "GetTask"]);
+    // What cuts the answer may cut lists, too; and the agent may have received the message, but not have started the task.
+    for (cut, late) in [(0, 0), (2, 0), (0, 2), (1, 1)] {
+        let (server, log) = (TaskServer::start(story()).await, Arc::new(MemoryLog::default()));
+        server.cut_answers(1 + cut);
+        server.list_late(late);
+        let service = service(&server, &log);
+        let input = RunInput::prompt("t", "r", "hello");
+        let watcher = service.runs().start(&Caller::default(), "a", input).await.unwrap().events;
+        server.taken_up().await;
+        server.release(story().len());
+        let seen = collect(watcher).await;
+        assert_eq!(folded(&seen), whole, "{}", trace(&seen));
+        let lists = vec!["ListTasks"; cut + late + 1];
+        let expected = [vec!["SendStreamingMessage"], lists, vec!["GetTask"]].concat();
+        assert_eq!(server.asked()[..expected.len()], expected);
+    }
 }
 
 /// An agent that does not know the message: it is not sent again, and the run ends with the reason.

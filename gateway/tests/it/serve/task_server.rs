@@ -1,7 +1,7 @@
 //! An A2A agent with one task, whose items the test releases one by one: it serves `SendStreamingMessage`, `ListTasks`,
 //! `GetTask`, `SubscribeToTask` and `CancelTask` like a server that keeps every item.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -20,7 +20,9 @@ pub(crate) struct TaskServer {
     asked: Arc<Mutex<Vec<String>>>,
     subscribed: watch::Sender<usize>,
     is_forgetful: bool,
-    cuts: Arc<AtomicBool>,
+    cuts: Arc<AtomicUsize>,
+    /// Lists without the task, before one that has it.
+    late: Arc<AtomicUsize>,
 }
 
 /// A status of the task; without words if there is no id.
@@ -61,6 +63,7 @@ impl TaskServer {
             subscribed: watch::Sender::new(0),
             is_forgetful,
             cuts: Arc::default(),
+            late: Arc::default(),
         };
         let own = server.clone();
         tokio::spawn(async move {
@@ -76,9 +79,14 @@ impl TaskServer {
         server
     }
 
-    /// Starts the task, and cuts the response before its first item.
-    pub(crate) fn cut_answer(&self) {
-        self.cuts.store(true, Ordering::SeqCst);
+    /// Cuts the responses to so many calls: that of the message before its first item, others as a whole. The task is started.
+    pub(crate) fn cut_answers(&self, count: usize) {
+        self.cuts.store(count, Ordering::SeqCst);
+    }
+
+    /// Lists the task only after so many lists without it, like an agent that is slow to start one.
+    pub(crate) fn list_late(&self, count: usize) {
+        self.late.store(count, Ordering::SeqCst);
     }
 
     /// Lets it say so much in all.
@@ -102,13 +110,21 @@ impl TaskServer {
         let known = *self.released.borrow();
         let task = self.task(known);
         let is_over = known == self.said.len();
+        let is_left = |count: &AtomicUsize| {
+            count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1)).is_ok()
+        };
+        let is_cut = is_left(&self.cuts);
         match method.as_str() {
-            "SendStreamingMessage" if self.cuts.swap(false, Ordering::SeqCst) => {
+            "SendStreamingMessage" if is_cut => {
                 let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
                 out.write_all(head.as_bytes()).await.ok();
             }
+            _ if is_cut => {}
             "SendStreamingMessage" => self.stream(&mut out, 0, None).await,
             _ if self.is_forgetful => whole(&mut out, &error(-32001, "no such task")).await,
+            "ListTasks" if is_left(&self.late) => {
+                whole(&mut out, &json!({ "result": { "tasks": [], "nextPageToken": "" } })).await;
+            }
             "ListTasks" => {
                 whole(&mut out, &json!({ "result": { "tasks": [task], "nextPageToken": "" } })).await;
             }

@@ -51,7 +51,7 @@ impl Active {
         let (shared, card) = (Arc::clone(&self.shared), Arc::clone(&self.card));
         let (context, sent) = (Arc::clone(&self.request.context), self.sent.clone());
         self.requests.push(Box::pin(async move {
-            let found = find::find(&shared.connection, &card, &*context, &sent, (1, None)).await;
+            let found = find::find(&shared.connection, &card, &*context, &sent, None).await;
             (Purpose::Send, Answer::Found(found))
         }));
     }

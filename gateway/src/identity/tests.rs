@@ -382,6 +382,16 @@ async fn a_reload_reads_the_keys_file_again_also_within_the_pause_after_a_failur
     assert_eq!(checked(&renewed, &new.token("bob")), "corp|bob");
 }
 
+#[test]
+fn keys_are_fetched_again_only_if_a_file_has_other_content() {
+    let keys = KeysFile::new(&[&Key::new("old")]);
+    let first = store(&keys);
+    assert!(!first.renew(&store(&keys)));
+    keys.show(&[&Key::new("new")]);
+    assert!(first.renew(&store(&keys)));
+    assert!(!first.renew(&store(&keys)), "the content is known");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_identity_is_revoked_with_the_key_that_proved_it() {
     let (old, new) = (Key::new("old"), Key::new("new"));

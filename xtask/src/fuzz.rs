@@ -32,7 +32,7 @@ pub(crate) struct Fuzzing {
     /// Targets that libFuzzer runs side by side
     #[arg(long, default_value_t = 1)]
     jobs: usize,
-    /// Where the changes come from: the same seed gives the same ones [default: libFuzzer chooses, the runner of our own takes 0]
+    /// The seed of the random changes: the same seed makes the same changes [default: libFuzzer chooses one, the runner of our own has 0]
     #[arg(long)]
     seed: Option<u64>,
     /// Uses the runner of our own, although there is a C++ compiler

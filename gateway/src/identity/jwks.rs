@@ -8,7 +8,7 @@
 //!
 //! Only one fetch runs at a time: callers that need keys wait for it, and share the next one. After a failure the pause doubles, up to
 //! [`LONGEST_PAUSE`]; without a failure there are at most [`PER_MINUTE`] fetches per minute, so that made-up key ids
-//! cost an issuer little.
+//! cost an issuer little. A reload that finds other content in a file of the issuer fetches at once, whatever the pause and the limit.
 
 use std::path::PathBuf;
 use std::str::FromStr as _;
@@ -162,9 +162,13 @@ impl KeyStore {
         }
     }
 
-    /// Fetches the keys although a pause after a failure is not over: its reason may have been a file that was renewed.
-    pub(super) async fn refresh_without_pause(&self) {
-        self.fetched.lock().await.next = None;
+    /// Fetches the keys although a pause is not over or the limit per minute is reached: the failure may have been caused by a
+    /// file that was renewed, and tokens with made-up key ids must not delay a reload.
+    pub(super) async fn refresh_at_once(&self) {
+        {
+            let mut fetched = self.fetched.lock().await;
+            (fetched.next, fetched.counted) = (None, None);
+        }
         self.refresh().await;
     }
 

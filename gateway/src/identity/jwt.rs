@@ -119,7 +119,7 @@ impl Issuer {
     fn renew(self: &Arc<Self>, renewed: &Self) {
         if self.keys.renew(&renewed.keys) {
             let issuer = Arc::clone(self);
-            tokio::spawn(async move { issuer.keys.refresh_without_pause().await });
+            tokio::spawn(async move { issuer.keys.refresh_at_once().await });
         }
     }
 

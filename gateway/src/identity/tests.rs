@@ -393,6 +393,21 @@ fn keys_are_fetched_again_only_if_a_file_has_other_content() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn made_up_key_ids_do_not_delay_the_fetch_of_a_reload() {
+    let keys = KeysFile::new(&[&Key::new("old")]);
+    let store = store(&keys);
+    for _ in 0..10 {
+        store.refresh().await;
+        advance(MILLISECOND).await;
+    }
+    keys.show(&[&Key::new("new")]);
+    store.refresh().await;
+    assert_eq!(count(&store, Some("new")), 0, "the limit per minute is reached");
+    store.refresh_at_once().await;
+    assert_eq!(count(&store, Some("new")), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_identity_is_revoked_with_the_key_that_proved_it() {
     let (old, new) = (Key::new("old"), Key::new("new"));
     let keys = KeysFile::new(&[&old]);
